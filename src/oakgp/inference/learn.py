@@ -1,0 +1,258 @@
+"""Learning the hyperparameters: cheap starts on few rows, then polishing on more.
+
+The evidence of a few hundred rows already tells which basin of attraction is the good one; the
+last iterations, on all rows (or through the sparse bound), place the optimum in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oakgp.inference import exact, sparse
+from oakgp.inference.data import TrainingData
+from oakgp.inference.inducing import greedy_inducing
+from oakgp.inference.optimize import Optimum, minimise
+from oakgp.inference.space import ParameterSpace
+from oakgp.kernels.additive import Parameters
+from oakgp.posterior import Posterior
+
+Array = NDArray[np.float64]
+Objective = Callable[[TrainingData, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How much work goes into which stage.
+
+    Parameters
+    ----------
+    start_rows
+        Rows of the first stage: all starts are tried and the best is followed to convergence.
+    middle_rows
+        Rows of the second stage.
+    exact_rows
+        Largest number of distinct rows for which ``engine="auto"`` means the exact engine.
+    starts
+        Pairs of starting lengthscale and starting noise variance.
+    start_iterations
+        Iterations given to each start before the best one is chosen.
+    max_iterations
+        Iterations of the first stage's main run and of the second stage.
+    final_iterations
+        Iterations on all rows when there are more than in the second stage.
+    polish_rows
+        Rows the sparse bound is evaluated on while polishing.
+    tolerance
+        A run ends when an iteration gains less than this many nats per thousand rows.
+    """
+
+    start_rows: int = 400
+    middle_rows: int = 1000
+    exact_rows: int = 2000
+    starts: tuple[tuple[float, float], ...] = ((1.0, 0.1), (3.0, 0.3), (0.4, 0.02))
+    start_iterations: int = 8
+    max_iterations: int = 120
+    final_iterations: int = 12
+    polish_rows: int = 20_000
+    tolerance: float = 2e-2
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What learning found.
+
+    Parameters
+    ----------
+    posterior
+        Posterior given all rows.
+    engine
+        ``"exact"`` or ``"sparse"``.
+    log_evidence
+        Log evidence (exact) or its bound (sparse) of the rows of the last stage, without priors.
+    evidence_rows
+        How many rows that was.
+    converged
+        Whether the last run on at least the middle stage's rows ended by its tolerance.
+    n_evaluations
+        Value-and-gradient calls over all stages.
+    jitter
+        Relative jitter the final factorisation needed.
+    n_inducing
+        Inducing points; 0 for the exact engine.
+    """
+
+    posterior: Posterior
+    engine: str
+    log_evidence: float
+    evidence_rows: int
+    converged: bool
+    n_evaluations: int
+    jitter: float
+    n_inducing: int
+
+
+def _subset(data: TrainingData, count: int, seed: int) -> TrainingData:
+    if data.n <= count:
+        return data
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(data.n, generator=generator)[:count].sort().values
+    return data.take(rows.to(data.y.device))
+
+
+class Learner:
+    """Runs the stages for one model and one data set.
+
+    Parameters
+    ----------
+    space
+        The hyperparameters and their priors.
+    data
+        All rows.
+    schedule
+        Amounts of work.
+    seed
+        Of subsets and random starts.
+    """
+
+    def __init__(
+        self, space: ParameterSpace, data: TrainingData, schedule: Schedule, seed: int
+    ) -> None:
+        self.space, self.data, self.schedule, self.seed = space, data, schedule, seed
+        self.n_evaluations = 0
+
+    def _run(self, value: Callable[[Parameters], Tensor], start: Array, n: int, iters: int) -> Optimum:
+        space = self.space
+
+        def objective(theta: Tensor) -> Tensor:
+            parameters = space.unpack(theta)
+            return value(parameters) - space.log_prior(parameters)
+
+        optimum = minimise(
+            objective,
+            start,
+            space.limits(),
+            max_iter=iters,
+            tolerance=self.schedule.tolerance * max(n, 50) / 1000.0,
+            device=self.data.y.device,
+            dtype=self.data.y.dtype,
+        )
+        self.n_evaluations += optimum.n_evaluations
+        return optimum
+
+    def run_exact(self, rows: TrainingData, start: Array, iterations: int) -> Optimum:
+        """Improve a vector by the exact evidence of some rows."""
+        kernel = self.space.kernel
+        return self._run(
+            lambda p: exact.negative_evidence(kernel, p, rows), start, rows.n, iterations
+        )
+
+    def run_sparse(
+        self, rows: TrainingData, inducing: Tensor, start: Array, iterations: int
+    ) -> Optimum:
+        """Improve a vector by the sparse bound of some rows."""
+        kernel = self.space.kernel
+        return self._run(
+            lambda p: sparse.negative_bound(kernel, p, rows, inducing), start, rows.n, iterations
+        )
+
+    def first_stage(self) -> Optimum:
+        """Try all starts on few rows and follow the best to convergence."""
+        rows = _subset(self.data, self.schedule.start_rows, self.seed)
+        trials = [
+            self.run_exact(
+                rows, self.space.start(length, noise, self.seed), self.schedule.start_iterations
+            )
+            for length, noise in self.schedule.starts
+        ]
+        best = min(trials, key=lambda optimum: optimum.value)
+        return self.run_exact(rows, best.theta, self.schedule.max_iterations)
+
+    def learn(self, engine: str, n_inducing: int) -> Learned:
+        """Run all stages and return the posterior given all rows."""
+        optimum = self.first_stage()
+        schedule, data = self.schedule, self.data
+        if data.n > schedule.start_rows:
+            rows = _subset(data, schedule.middle_rows, self.seed + 1)
+            optimum = self.run_exact(rows, optimum.theta, schedule.max_iterations)
+        if engine == "auto":
+            engine = "exact" if data.n <= schedule.exact_rows else "sparse"
+        if engine == "exact":
+            return self._finish_exact(optimum)
+        return self._finish_sparse(optimum, n_inducing)
+
+    def _parameters(self, theta: Array) -> Parameters:
+        data = self.data
+        tensor = torch.tensor(theta, dtype=data.y.dtype, device=data.y.device)
+        return self.space.unpack(tensor)
+
+    def _finish_exact(self, optimum: Optimum) -> Learned:
+        data = self.data
+        converged = optimum.converged
+        if data.n > self.schedule.middle_rows:
+            optimum = self.run_exact(data, optimum.theta, self.schedule.final_iterations)
+        parameters = self._parameters(optimum.theta)
+        posterior, jitter = exact.posterior(self.space.kernel, parameters, data)
+        evidence = -optimum.value - float(self.space.log_prior(parameters))
+        return Learned(
+            posterior, "exact", evidence, data.n, converged, self.n_evaluations, jitter, 0
+        )
+
+    def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
+        kernel, schedule, data = self.space.kernel, self.schedule, self.data
+        converged = optimum.converged
+        rows = _subset(data, schedule.polish_rows, self.seed + 2)
+        for _ in range(2):  # inducing points are chosen anew once the hyperparameters have moved
+            inducing = greedy_inducing(
+                kernel, self._parameters(optimum.theta), rows.x, n_inducing, self.seed
+            )
+            optimum = self.run_sparse(rows, inducing, optimum.theta, schedule.final_iterations)
+        parameters = self._parameters(optimum.theta)
+        inducing = greedy_inducing(kernel, parameters, data.x, n_inducing, self.seed)
+        posterior, jitter = sparse.posterior(kernel, parameters, data, inducing)
+        evidence = -optimum.value - float(self.space.log_prior(parameters))
+        return Learned(
+            posterior,
+            "sparse",
+            evidence,
+            rows.n,
+            converged,
+            self.n_evaluations,
+            jitter,
+            len(inducing),
+        )
+
+
+def learn(
+    space: ParameterSpace,
+    data: TrainingData,
+    *,
+    engine: str = "auto",
+    n_inducing: int = 500,
+    schedule: Schedule | None = None,
+    seed: int = 0,
+) -> Learned:
+    """Learn the hyperparameters by MAP and return the posterior given all rows.
+
+    Parameters
+    ----------
+    space
+        The hyperparameters, their bounds and priors.
+    data
+        Training rows.
+    engine
+        ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
+    n_inducing
+        Inducing points of the sparse engine.
+    schedule
+        Amounts of work.
+    seed
+        Of subsets and random starts: the same seed gives the same result.
+    """
+    return Learner(space, data, schedule or Schedule(), seed).learn(engine, n_inducing)
+

@@ -1,0 +1,89 @@
+"""L-BFGS-B on an objective written in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize as scipy_minimize
+from torch import Tensor
+
+from oakgp.inference.cholesky import NotPositiveDefiniteError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where a run of the optimiser ended.
+
+    Parameters
+    ----------
+    theta
+        The vector.
+    value
+        Objective there.
+    converged
+        Whether a tolerance, not the iteration limit, ended the run.
+    n_evaluations
+        Number of value-and-gradient calls.
+    """
+
+    theta: Array
+    value: float
+    converged: bool
+    n_evaluations: int
+
+
+def minimise(
+    objective: Callable[[Tensor], Tensor],
+    start: Array,
+    limits: list[tuple[float, float]],
+    *,
+    max_iter: int,
+    tolerance: float,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float64,
+) -> Optimum:
+    """Minimise a differentiable function of a vector within bounds.
+
+    ``tolerance`` is absolute: a run ends when an iteration gains less. An indefinite kernel
+    matrix on the way counts as a very bad point, so the line search backs off from it.
+    """
+    worst = 0.0
+
+    def value_and_gradient(theta: Array) -> tuple[float, Array]:
+        nonlocal worst
+        variable = torch.tensor(theta, dtype=dtype, device=device, requires_grad=True)
+        try:
+            value = objective(variable)
+            (gradient,) = torch.autograd.grad(value, variable)
+        except NotPositiveDefiniteError:
+            if worst == 0.0:  # the start itself: nothing to back off to
+                raise
+            return worst + 10.0 * abs(worst), np.zeros_like(theta)
+        result = float(value.detach())
+        worst = max(worst, result, 1.0)
+        return result, gradient.detach().cpu().to(torch.float64).numpy()
+
+    begin = np.asarray(start, dtype=np.float64)
+    first, _ = value_and_gradient(begin)
+    result = scipy_minimize(
+        value_and_gradient,
+        begin,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={
+            "maxiter": max_iter,
+            "maxcor": 20,
+            "ftol": tolerance / max(abs(first), 1.0),
+            "gtol": 1e-5 * max(abs(first), 1.0),
+        },
+    )
+    return Optimum(
+        np.asarray(result.x), float(result.fun), bool(result.status == 0), int(result.nfev) + 1
+    )

@@ -1,0 +1,186 @@
+"""From table columns to model features: transform, base kernel and measure of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oakgp.flows import FLOWS, Flow, flow_from_dict
+from oakgp.kernels import KERNELS, CategoricalKernel, Periodic, RadialKernel
+from oakgp.kernels.constrained import Feature
+from oakgp.measures import MEASURES, Categorical, Measure, fit_measure, measure_from_dict
+from oakgp.schema import CategoricalColumn, TableSchema
+
+Array = NDArray[np.float64]
+T = TypeVar("T")
+
+MEASURE_NAMES = ("auto", "gaussian", *MEASURES)
+
+
+@dataclass(frozen=True)
+class ModelColumn:
+    """One column of the model: how its values are transformed, and its feature.
+
+    Parameters
+    ----------
+    feature
+        Name, kernel and measure.
+    flow
+        Transform of the values; None for categorical and periodic columns.
+    """
+
+    feature: Feature
+    flow: Flow | None
+
+    def forward(self, values: Array) -> Array:
+        """Return the kernel's coordinates of encoded values (NaN = missing)."""
+        if isinstance(self.feature.kernel, Periodic):
+            return self.feature.kernel.phase(values)
+        return values if self.flow is None else self.flow.forward(values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-safe description."""
+        kernel = self.feature.kernel
+        if isinstance(kernel, CategoricalKernel):
+            what: dict[str, Any] = {
+                "name": kernel.name,
+                "n_levels": kernel.n_levels,
+                "rank": kernel.rank,
+                "has_missing": kernel.has_missing,
+            }
+        elif isinstance(kernel, Periodic):
+            what = {"name": kernel.name, "period": kernel.period}
+        else:
+            what = {"name": kernel.name}
+        return {
+            "name": self.feature.name,
+            "kernel": what,
+            "measure": self.feature.measure.to_dict(),
+            "flow": None if self.flow is None else self.flow.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> ModelColumn:
+        """Read back what `to_dict` wrote."""
+        what = dict(d["kernel"])
+        name = what.pop("name")
+        if name == CategoricalKernel.name:
+            kernel: RadialKernel | CategoricalKernel = CategoricalKernel(**what)
+        elif name in KERNELS:
+            kernel = KERNELS[name](**what)
+        else:
+            raise ValueError(f"unknown kernel {name!r} in the model file")
+        feature = Feature(d["name"], kernel, measure_from_dict(d["measure"]))
+        return cls(feature, None if d["flow"] is None else flow_from_dict(d["flow"]))
+
+
+def per_feature(option: str, value: T | Mapping[str, T], names: Sequence[str], default: T) -> list[T]:
+    """Return one setting a feature from a single value or a mapping from feature names."""
+    if not isinstance(value, Mapping):
+        return [value] * len(names)
+    unknown = [str(key) for key in value if key not in names]
+    if unknown:
+        raise ValueError(
+            f"{option}= names columns that the model does not have: {', '.join(unknown)}; "
+            f"it has {', '.join(names)}"
+        )
+    return [value.get(name, default) for name in names]
+
+
+def _kernel(choice: str | RadialKernel, name: str) -> RadialKernel:
+    if isinstance(choice, RadialKernel):
+        return choice
+    if choice == Periodic.name:
+        raise ValueError(
+            f"column {name!r}: the periodic kernel needs its period: "
+            f"kernel={{{name!r}: oakgp.kernels.Periodic(period=...)}}"
+        )
+    if choice not in KERNELS:
+        raise ValueError(f"kernel={choice!r} for column {name!r}: choose one of {list(KERNELS)}")
+    return KERNELS[choice]()
+
+
+def _measure(choice: str | Measure, name: str, z: Array, weights: Array) -> Measure:
+    if isinstance(choice, Measure):
+        return choice
+    if choice not in MEASURE_NAMES:
+        raise ValueError(
+            f"measure={choice!r} for column {name!r}: choose one of {list(MEASURE_NAMES)}"
+        )
+    return fit_measure("empirical" if choice == "auto" else choice, z, weights)
+
+
+def fit_columns(
+    schema: TableSchema,
+    encoded: Array,
+    weights: Array,
+    *,
+    kernel: str | RadialKernel | Mapping[str, str | RadialKernel],
+    measure: str | Measure | Mapping[str, str | Measure],
+    flow: str | Mapping[str, str],
+    rank: int,
+) -> list[ModelColumn]:
+    """Fit transform and measure of every active column, each on its own.
+
+    Parameters
+    ----------
+    schema
+        The table's schema.
+    encoded
+        ``[n, d]`` active columns as `TableSchema.encode` gives them.
+    weights
+        ``[n]`` row weights.
+    kernel, measure, flow
+        One setting for all numeric columns, or a mapping from column names (the others get the
+        default).
+    rank
+        Rank of the categorical kernels.
+    """
+    columns = [schema.columns[i] for i in schema.active]
+    names = [column.name for column in columns]
+    kernels = per_feature("kernel", kernel, names, "squared_exponential")
+    measures = per_feature("measure", measure, names, "auto")
+    flows = per_feature("flow", flow, names, "normal_score")
+    fitted = []
+    for j, column in enumerate(columns):
+        values = encoded[:, j]
+        if isinstance(column, CategoricalColumn):
+            fitted.append(_categorical(column, values, weights, rank))
+            continue
+        base = _kernel(kernels[j], column.name)
+        if flows[j] not in FLOWS:
+            raise ValueError(
+                f"flow={flows[j]!r} for column {column.name!r}: choose one of {list(FLOWS)}"
+            )
+        transform: Flow | None = None
+        if isinstance(base, Periodic):
+            z = base.phase(values)
+        else:
+            present = ~np.isnan(values)
+            transform = FLOWS[flows[j]].fit(values[present], weights[present])
+            z = transform.forward(values)
+        feature = Feature(column.name, base, _measure(measures[j], column.name, z, weights))
+        fitted.append(ModelColumn(feature, transform))
+    return fitted
+
+
+def _categorical(column: CategoricalColumn, codes: Array, weights: Array, rank: int) -> ModelColumn:
+    n_levels = len(column.levels)
+    missing = np.isnan(codes)
+    rows = np.where(missing, n_levels, codes).astype(np.int64)
+    mass = np.bincount(rows, weights=weights, minlength=n_levels + 1)
+    has_missing = bool(mass[n_levels] > 0)
+    shares = mass[: n_levels + int(has_missing)] / mass.sum()
+    kernel = CategoricalKernel(n_levels, min(rank, n_levels), has_missing)
+    return ModelColumn(Feature(column.name, kernel, Categorical(tuple(shares.tolist()))), None)
+
+
+def transform(columns: Sequence[ModelColumn], encoded: Array) -> Array:
+    """Return the model's coordinates of encoded rows, ``[n, d] -> [n, d]``."""
+    if not columns:
+        return np.empty((len(encoded), 0))
+    return np.column_stack([c.forward(encoded[:, j]) for j, c in enumerate(columns)])

@@ -1,0 +1,43 @@
+"""A small thread pool for compiled kernels that release the interpreter lock.
+
+Compiled loops run on plain threads instead of numba's own parallel layer: that layer is either not
+safe to enter from two threads at once or does not survive ``fork``, and both happen in the hands
+of users (joblib, Dask, web servers).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+import torch
+
+_lock = Lock()
+_pool: ThreadPoolExecutor | None = None
+_pool_key: tuple[int, int] = (0, 0)
+
+
+def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:
+    """Run ``task(0) .. task(n_chunks - 1)``, on as many threads as torch uses.
+
+    The chunks, and so every sum taken over them, do not depend on the number of threads.
+    """
+    workers = min(torch.get_num_threads(), n_chunks)
+    if workers <= 1:
+        for chunk in range(n_chunks):
+            task(chunk)
+        return
+    for future in [_executor(workers).submit(task, chunk) for chunk in range(n_chunks)]:
+        future.result()
+
+
+def _executor(workers: int) -> ThreadPoolExecutor:
+    global _pool, _pool_key
+    key = (os.getpid(), workers)  # a forked child has no threads: it makes its own pool
+    with _lock:
+        if _pool is None or _pool_key != key:
+            _pool = ThreadPoolExecutor(workers, thread_name_prefix="oakgp")
+            _pool_key = key
+        return _pool

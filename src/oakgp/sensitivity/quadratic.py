@@ -1,0 +1,93 @@
+"""Quadratic forms a^T (L_i o L_j o ...) a over the anchors, block by block.
+
+The variance of a component's posterior mean is sigma_r^4 a^T (o_{i in u} L_i) a (paper, eq. 11).
+With p, q running over pairs of anchors it is one inner product of vectors of length m^2, so sums
+over terms are elementary symmetric polynomials of such vectors, and many terms at once are one
+matrix product. The pairs are visited in blocks: nothing of size d m^2 need be held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oakgp.posterior import Posterior
+
+_CACHE_ENTRIES = 40_000_000  # entries of all blocks that are kept between passes (320 MB)
+_BLOCK_ENTRIES = 16_384  # pairs of anchors in a block
+
+
+@dataclass(frozen=True)
+class PairBlock:
+    """Some pairs of anchors.
+
+    Parameters
+    ----------
+    weights
+        ``[t]`` a_p a_q, doubled off the diagonal blocks (each pair stands for itself and its
+        mirror image).
+    precision
+        ``[t]`` the entries of W^T W, doubled likewise; None unless asked for.
+    matrices
+        ``[d, t]`` entries of every feature's matrix L_i.
+    """
+
+    weights: Tensor
+    precision: Tensor | None
+    matrices: Tensor
+
+
+class PairBlocks:
+    """The blocks of a posterior, made on the fly and kept when they fit.
+
+    Parameters
+    ----------
+    posterior
+        Whose weights and anchors.
+    with_precision
+        Whether the blocks carry the entries of W^T W.
+    """
+
+    def __init__(self, posterior: Posterior, with_precision: bool = False) -> None:
+        self._posterior = posterior
+        self._with_precision = with_precision
+        self._kept: list[PairBlock] | None = None
+        m = posterior.features.size
+        self._fits = posterior.kernel.n_features * m * m // 2 <= _CACHE_ENTRIES
+
+    def __iter__(self) -> Iterator[PairBlock]:
+        """Yield all blocks."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept = []
+        for block in self._make():
+            if self._fits:
+                kept.append(block)
+            yield block
+        if self._fits:
+            self._kept = kept
+
+    def _make(self) -> Iterator[PairBlock]:
+        posterior = self._posterior
+        kernel, parameters = posterior.kernel, posterior.parameters
+        x, a, w = posterior.features.anchors.x, posterior.mean_weights, posterior.whitener
+        m = posterior.features.size
+        step = max(1, _BLOCK_ENTRIES // m)
+        for first in range(0, m, step):
+            rows, columns = slice(first, min(first + step, m)), slice(first, m)
+            count = rows.stop - first
+            double = torch.full((count, m - first), 2.0, dtype=x.dtype, device=x.device)
+            double[:, :count] = 1.0
+            pages = [
+                kernel.sobol_matrix(parameters, i, x[i, rows], x[i, columns]).reshape(-1)
+                for i in range(kernel.n_features)
+            ]
+            precision = None
+            if self._with_precision:
+                precision = (double * (w[:, rows].T @ w[:, columns])).reshape(-1)
+            weights = double * torch.outer(a[rows], a[columns])
+            yield PairBlock(weights.reshape(-1), precision, torch.stack(pages))

@@ -1,0 +1,223 @@
+"""Sobol indices of the posterior mean: per order, per feature, and the largest terms.
+
+Sums over all terms of an order need no enumeration: sum_{|u| = r} V_u = sigma_r^4 a^T e_r(L_1 ..
+L_d) a, the same recursion as for the kernel itself. Single terms are searched order by order; a
+group of terms that share a prefix is left aside as soon as the *sum* over the group (again a
+symmetric polynomial) is smaller than the smallest term that is wanted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oakgp.kernels.terms import Block, Term
+from oakgp.ops.reference import esp
+from oakgp.posterior import Posterior
+from oakgp.sensitivity.quadratic import PairBlocks
+
+_PREFIXES = 1024  # prefixes multiplied out at a time
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Variance of the posterior mean over the inputs, by order and by feature.
+
+    Parameters
+    ----------
+    orders
+        ``[R + 1]`` sum over the terms of each order; entry 0 is 0 (a constant has no variance).
+    main
+        ``[d]`` variance of each main effect.
+    total
+        ``[d]`` sum over all terms that contain the feature.
+    """
+
+    orders: Tensor
+    main: Tensor
+    total: Tensor
+
+    @property
+    def variance(self) -> float:
+        """Variance of the whole posterior mean."""
+        return float(self.orders.sum())
+
+
+def _require_orthogonal(posterior: Posterior) -> None:
+    if not posterior.kernel.orthogonal:
+        raise ValueError(
+            "Sobol indices need orthogonal components, but the model was made with "
+            "orthogonal=False; fit it with orthogonal=True"
+        )
+
+
+def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+    """Return the variance per order and, per feature, of its main effect and in total.
+
+    O(d R m^2), no enumeration of terms. The total effect of feature i is the derivative of the
+    variance by a factor put on L_i, so one reverse pass gives all of them.
+    """
+    _require_orthogonal(posterior)
+    kernel = posterior.kernel
+    a = posterior.mean_weights
+    squares = posterior.features.weights.order_variances**2
+    orders = a.new_zeros(kernel.max_order + 1)
+    main = a.new_zeros(kernel.n_features)
+    total = a.new_zeros(kernel.n_features)
+    for pairs in blocks or PairBlocks(posterior):
+        factor = a.new_ones(kernel.n_features).requires_grad_()
+        with torch.enable_grad():
+            scaled = factor[:, None] * pairs.matrices
+            variance = a.new_zeros(())
+            for block in kernel.terms.blocks:
+                mandatory = kernel.layout(block).mandatory
+                polynomials = esp(scaled[block.features], block.max_order, mandatory)
+                for r in range(1, block.max_order + 1):
+                    part = squares[r] * (pairs.weights @ polynomials[r])
+                    orders[r] += part.detach()
+                    variance = variance + part
+            (gradient,) = torch.autograd.grad(variance, factor)
+        total += gradient
+        main += squares[1] * (pairs.matrices @ pairs.weights)
+    for i in range(kernel.n_features):
+        if (i,) not in kernel.terms:
+            main[i] = 0.0
+    return Totals(orders.clamp_min(0.0), main.clamp_min(0.0), total.clamp_min(0.0))
+
+
+def top_terms(
+    posterior: Posterior,
+    count: int,
+    min_share: float = 0.0,
+    blocks: PairBlocks | None = None,
+) -> list[tuple[Term, float]]:
+    """Return the terms of largest variance, largest first, with that variance.
+
+    Parameters
+    ----------
+    posterior
+        Fitted model.
+    count
+        How many terms at most.
+    min_share
+        Terms below this share of the variance are left out (and the search for them is saved).
+    blocks
+        Pair blocks to reuse.
+
+    Notes
+    -----
+    One pass over the pairs of anchors per order. A prefix (i_1 < ... < i_k) is carried on only if
+    some order's sum over all terms that begin with it could still hold a term above the
+    ``count``-th largest found so far. Memory does not depend on the number of terms in the model,
+    but on how many prefixes stay promising.
+    """
+    _require_orthogonal(posterior)
+    blocks = blocks or PairBlocks(posterior)
+    floor = 0.0
+    if min_share > 0:
+        floor = min_share * sobol_totals(posterior, blocks).variance
+    found: list[tuple[Term, float]] = []
+    for block in posterior.kernel.terms.blocks:
+        found = _search(posterior, blocks, block, count, floor, found)
+    return found
+
+
+def _best(found: list[tuple[Term, float]], count: int) -> list[tuple[Term, float]]:
+    return sorted(found, key=lambda pair: (-pair[1], len(pair[0]), pair[0]))[:count]
+
+
+def _search(
+    posterior: Posterior,
+    blocks: PairBlocks,
+    block: Block,
+    count: int,
+    floor: float,
+    found: list[tuple[Term, float]],
+) -> list[tuple[Term, float]]:
+    """Search one block of terms, level by level."""
+    squares = posterior.features.weights.order_variances**2
+    offset = len(block.mandatory)
+    if offset:
+        alone = sum(
+            float((pairs.weights * pairs.matrices[list(block.mandatory)].prod(dim=0)).sum())
+            for pairs in blocks
+        )
+        value = float(squares[offset]) * alone
+        if value > floor:
+            found = _best([*found, (block.mandatory, value)], count)
+    prefixes: list[Term] = [()]
+    for level in range(block.max_order - offset):
+        prefixes.sort(key=lambda p: (p[-1] if p else -1, p))
+        sums = _extend(blocks, block, prefixes, level)
+        top = sums.shape[2]
+        scaled = sums * squares[offset + level + 1 : offset + level + 1 + top]
+        children: list[tuple[Term, float, float]] = []
+        least = found[-1][1] if len(found) >= count else floor
+        reach = scaled[:, :, 1:].amax(dim=2) if top > 1 else torch.zeros_like(scaled[:, :, 0])
+        candidates = torch.nonzero((scaled[:, :, 0] > least) | (reach > least)).tolist()
+        for row, j in candidates:
+            prefix = prefixes[row]
+            if prefix and j <= prefix[-1]:
+                continue
+            children.append(((*prefix, j), float(scaled[row, j, 0]), float(reach[row, j])))
+        found = _best(
+            found
+            + [
+                (tuple(sorted((*block.mandatory, *(block.optional[k] for k in child)))), value)
+                for child, value, _ in children
+                if value > least
+            ],
+            count,
+        )
+        least = found[-1][1] if len(found) >= count else floor
+        prefixes = [child for child, _, bound in children if bound > least]
+        if not prefixes:
+            break
+    return found
+
+
+def _extend(blocks: PairBlocks, block: Block, prefixes: list[Term], level: int) -> Tensor:
+    """Return, for each prefix, next feature j and s >= 0, the sum over the terms prefix + j + v.
+
+    ``[prefixes, features, 1 + S]``: v runs over the subsets of size s of the features after j, so
+    s = 0 is the term itself and the others are sums over a whole group. One matrix product a
+    block of pairs.
+    """
+    d = len(block.optional)
+    depth = block.max_order - len(block.mandatory) - level
+    index = torch.tensor(prefixes, dtype=torch.long).reshape(len(prefixes), level)
+    total: Tensor | None = None
+    for pairs in blocks:
+        base = pairs.weights
+        if block.mandatory:
+            base = base * pairs.matrices[list(block.mandatory)].prod(dim=0)
+        matrices = pairs.matrices[list(block.optional)]
+        right = _suffix_products(matrices, depth)
+        if total is None:
+            total = right.new_zeros((len(prefixes), d, depth))
+        for first in range(0, len(prefixes), _PREFIXES):
+            chunk = index[first : first + _PREFIXES].to(base.device)
+            # Prefixes are sorted by their last feature: children come after the smallest one.
+            begin = int(chunk[:, -1].min()) + 1 if level else 0
+            left = base.expand(len(chunk), -1)
+            for k in range(level):
+                left = left * matrices[chunk[:, k]]
+            tail = right[begin:].reshape(-1, right.shape[-1])
+            part = (left @ tail.T).reshape(len(chunk), d - begin, depth)
+            total[first : first + len(chunk), begin:] += part
+    assert total is not None
+    return total
+
+
+def _suffix_products(matrices: Tensor, depth: int) -> Tensor:
+    """Return L_j e_s(L_{j+1}, ..., L_d) for every j and s < depth, ``[d, depth, t]``."""
+    d, t = matrices.shape
+    out = matrices.new_empty((d, depth, t))
+    e = [matrices.new_ones(t)] + [matrices.new_zeros(t) for _ in range(depth - 1)]
+    for j in range(d - 1, -1, -1):
+        for s in range(depth):
+            torch.mul(matrices[j], e[s], out=out[j, s])
+        e = e[:1] + [e[s] + matrices[j] * e[s - 1] for s in range(1, depth)]
+    return out
