@@ -173,9 +173,19 @@ class Learner:
         best = min(trials, key=lambda optimum: optimum.value)
         return self.run_exact(rows, best.theta, self.schedule.max_iterations)
 
-    def learn(self, engine: str, n_inducing: int) -> Learned:
-        """Run all stages and return the posterior given all rows."""
-        optimum = self.first_stage()
+    def learn(self, first: Optimum, engine: str, n_inducing: int) -> Learned:
+        """Go on from the first stage's optimum to the posterior given all rows.
+
+        Parameters
+        ----------
+        first
+            What `first_stage` found.
+        engine
+            ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
+        n_inducing
+            Inducing points of the sparse engine.
+        """
+        optimum = first
         schedule, data = self.schedule, self.data
         if data.n > schedule.start_rows:
             rows = _subset(data, schedule.middle_rows, self.seed + 1)
@@ -226,33 +236,4 @@ class Learner:
             jitter,
             len(inducing),
         )
-
-
-def learn(
-    space: ParameterSpace,
-    data: TrainingData,
-    *,
-    engine: str = "auto",
-    n_inducing: int = 500,
-    schedule: Schedule | None = None,
-    seed: int = 0,
-) -> Learned:
-    """Learn the hyperparameters by MAP and return the posterior given all rows.
-
-    Parameters
-    ----------
-    space
-        The hyperparameters, their bounds and priors.
-    data
-        Training rows.
-    engine
-        ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
-    n_inducing
-        Inducing points of the sparse engine.
-    schedule
-        Amounts of work.
-    seed
-        Of subsets and random starts: the same seed gives the same result.
-    """
-    return Learner(space, data, schedule or Schedule(), seed).learn(engine, n_inducing)
 

@@ -44,13 +44,14 @@ _SQRT5 = tl.constexpr(math.sqrt(5.0))
 _SQUARED_EXPONENTIAL = tl.constexpr(int(Kind.SQUARED_EXPONENTIAL))
 _MATERN12 = tl.constexpr(int(Kind.MATERN12))
 _MATERN32 = tl.constexpr(int(Kind.MATERN32))
+_MATERN52 = tl.constexpr(int(Kind.MATERN52))
 _PERIODIC = tl.constexpr(int(Kind.PERIODIC))
 _TABLE = tl.constexpr(int(Kind.TABLE))
 
 
 @triton.jit
 def _sin_pi(x: tl.tensor) -> Any:
-    """sin(pi x) for |x| <= 1/2: the library's version spends registers on any argument."""
+    """Give sin(pi x), |x| <= 1/2: the library's version spends registers on any argument."""
     s = x * x
     p = 5.392664662608125e-10 * s - 2.2948428997269856e-08  # Taylor series to x^21
     p = p * s + 7.952054001475508e-07
@@ -66,22 +67,63 @@ def _sin_pi(x: tl.tensor) -> Any:
 
 
 @triton.jit
-def _radial(kind: tl.tensor, gap: tl.tensor, steepness: tl.tensor) -> Any:
-    """Base kernel at a scaled distance, and its derivative by the log lengthscale."""
-    smooth = (kind == _SQUARED_EXPONENTIAL) | (kind == _PERIODIC)
-    if kind == _PERIODIC:
-        chord = _sin_pi(gap - tl.floor(gap + 0.5)) * steepness
-        gap = tl.where(tl.abs(gap) > 0.5 * _FAR, _FAR, chord)
-    if smooth:
+def _decay(power: tl.tensor) -> Any:
+    """Give exp(-power), power >= 0; in float64 without branches, so that features interleave."""
+    if power.dtype == tl.float64:
+        x = tl.maximum(-power, -708.0)  # exp(-708) = 3e-308, in effect 0
+        shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52: rounds to the unit
+        n = shifted - 6755399441055744.0
+        r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10  # ln 2 in two parts
+        p = 2.08767569878681e-09 * r + 2.505210838544172e-08  # Taylor series to r^12
+        p = p * r + 2.755731922398589e-07
+        p = p * r + 2.7557319223985893e-06
+        p = p * r + 2.48015873015873e-05
+        p = p * r + 0.0001984126984126984
+        p = p * r + 0.001388888888888889
+        p = p * r + 0.008333333333333333
+        p = p * r + 0.041666666666666664
+        p = p * r + 0.16666666666666666
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        exponent = (shifted.to(tl.int64, bitcast=True) + 1023) << 52
+        result = p * exponent.to(tl.float64, bitcast=True)
+    else:
+        result = tl.exp(-power)
+    return result
+
+
+@triton.jit
+def _read(side: tl.tensor, line: tl.tensor, i: tl.tensor, n: tl.tensor) -> Any:
+    """Read entries i of one of the 2 d lines of a set of points: x of 2 d, embedding of 2 d + 1."""
+    return tl.load(side + line * n + i, mask=i < n, other=0.0)
+
+
+@triton.jit
+def _power(kind: tl.tensor, a: tl.tensor, b: tl.tensor, parameters: tl.tensor, d: tl.tensor) -> Any:
+    """Give what the base kernel of feature d decays with; 0 for tables."""
+    gap = a - b
+    if kind == _SQUARED_EXPONENTIAL:
         power = 0.5 * gap * gap
+    elif kind == _PERIODIC:
+        chord = _sin_pi(gap - tl.floor(gap + 0.5)) * tl.load(parameters + 2 * d + 1)
+        chord = tl.where(tl.abs(gap) > 0.5 * _FAR, _FAR, chord)
+        power = 0.5 * chord * chord
     elif kind == _MATERN12:
         power = tl.abs(gap)
     elif kind == _MATERN32:
         power = _SQRT3 * tl.abs(gap)
-    else:
+    elif kind == _MATERN52:
         power = _SQRT5 * tl.abs(gap)
-    decay = tl.exp(-power)
-    if smooth:
+    else:
+        power = gap * 0.0
+    return power
+
+
+@triton.jit
+def _base(kind: tl.tensor, power: tl.tensor, decay: tl.tensor) -> Any:
+    """Give the base kernel and its derivative by the log lengthscale."""
+    if (kind == _SQUARED_EXPONENTIAL) | (kind == _PERIODIC):
         phi = decay
         slope = 2.0 * power * decay
     elif kind == _MATERN12:
@@ -90,22 +132,30 @@ def _radial(kind: tl.tensor, gap: tl.tensor, steepness: tl.tensor) -> Any:
     elif kind == _MATERN32:
         phi = (1.0 + power) * decay
         slope = power * power * decay
-    else:
+    elif kind == _MATERN52:
         third = power * power * (1.0 / 3.0)
         phi = (1.0 + power + third) * decay
         slope = third * (1.0 + power) * decay
+    else:
+        phi = decay
+        slope = power
     return phi, slope
 
 
 @triton.jit
-def _constrained(
+def _table(meta: tl.tensor, tables: tl.tensor, a: tl.tensor, b: tl.tensor, d: tl.tensor) -> Any:
+    """Look up the pairs of codes a, b in the table of feature d."""
+    line = tl.load(meta + 5 * d + 3) + a.to(tl.int32) * tl.load(meta + 5 * d + 2)
+    return tl.load(tables + line + b.to(tl.int32))
+
+
+@triton.jit
+def _factor(
     meta: tl.tensor,
-    steepnesses: tl.tensor,
+    parameters: tl.tensor,
     tables: tl.tensor,
-    xu: tl.tensor,
-    tu: tl.tensor,
-    xv: tl.tensor,
-    tv: tl.tensor,
+    u: tl.tensor,
+    v: tl.tensor,
     i: tl.tensor,
     j: tl.tensor,
     n: tl.tensor,
@@ -113,56 +163,41 @@ def _constrained(
     d: tl.tensor,
     TABLES: tl.constexpr,
 ) -> Any:
-    """Unscaled constrained kernel of feature d on a tile, and its log-lengthscale derivative."""
+    """Give the scaled constrained kernel of feature d on a tile."""
     kind = tl.load(meta + 5 * d)
-    a = tl.load(xu + d * n + i, mask=i < n, other=0.0)
-    b = tl.load(xv + d * m + j, mask=j < m, other=0.0)
-    s = tl.load(tu + d * n + i, mask=i < n, other=0.0)
-    t = tl.load(tv + d * m + j, mask=j < m, other=0.0)
-    steepness = tl.load(steepnesses + d)
-    if TABLES:
-        if kind == _TABLE:
-            size = tl.load(meta + 5 * d + 2)
-            start = tl.load(meta + 5 * d + 3)
-            raw = tl.load(tables + start + a.to(tl.int32) * size + b.to(tl.int32))
-            slope = tl.zeros_like(raw)
-        else:
-            phi, slope = _radial(kind, a - b, steepness)
-            raw = phi - s * t
-    else:
-        phi, slope = _radial(kind, a - b, steepness)
-        raw = phi - s * t  # k~(x, x') = k(x, x') - s(x) s(x') / v   (paper, eq. 7)
-    return raw, slope
+    a = _read(u, 2 * d, i, n)
+    b = _read(v, 2 * d, j, m)
+    power = _power(kind, a, b, parameters, d)
+    phi, _ = _base(kind, power, _decay(power))
+    if TABLES and kind == _TABLE:
+        phi = _table(meta, tables, a, b, d)
+    # k~(x, x') = k(x, x') - s(x) s(x') / v   (paper, eq. 7); the embedding of a table is 0 here
+    raw = phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m)
+    return tl.load(parameters + 2 * d) * raw
 
 
 @triton.jit
-def _absorb(functional: tl.tuple, z: tl.tensor, mandatory: tl.tensor, MANDATORY: tl.constexpr) -> Any:
-    """Functional on what multiplies the factor: L_r <- L_r + z L_(r+1); no L_r if mandatory."""
+def _absorb(
+    functional: tl.tuple, z: tl.tensor, mandatory: tl.tensor, MANDATORY: tl.constexpr
+) -> Any:
+    """Apply L_r <- L_r + z L_(r+1), or L_r <- z L_(r+1) if the factor is mandatory."""
     TOP: tl.constexpr = len(functional) - 1
+    new = ()
     if MANDATORY:
         keep = 1 - mandatory
-        last = functional[TOP] * keep
+        for r in tl.static_range(TOP):
+            new = new + (functional[r] * keep + z * functional[r + 1],)
+        new = new + (functional[TOP] * keep,)
     else:
-        keep = 1
-        last = functional[TOP]
-    if TOP == 0:
-        new = (last,)
-    else:
-        if MANDATORY:
-            new = (functional[0] * keep + z * functional[1],)
-            for r in tl.static_range(1, TOP):
-                new = new + (functional[r] * keep + z * functional[r + 1],)
-        else:
-            new = (functional[0] + z * functional[1],)
-            for r in tl.static_range(1, TOP):
-                new = new + (functional[r] + z * functional[r + 1],)
-        new = new + (last,)
+        for r in tl.static_range(TOP):
+            new = new + (functional[r] + z * functional[r + 1],)
+        new = new + (functional[TOP],)
     return new
 
 
 @triton.jit
 def _multiply(e: tl.tuple, z: tl.tensor, mandatory: tl.tensor, MANDATORY: tl.constexpr) -> Any:
-    """Polynomial times the factor: e_r <- e_r + z e_(r-1)   (`reference.esp`)."""
+    """Apply e_r <- e_r + z e_(r-1), or e_r <- z e_(r-1): the transpose (`reference.esp`)."""
     if MANDATORY:
         keep = 1 - mandatory
         new = (e[0] * keep,)
@@ -184,7 +219,7 @@ def _others(
     HIGH: tl.constexpr,
     MANDATORY: tl.constexpr,
 ) -> Any:
-    """Derivatives by z[LOW:HIGH]: absorb each half's factors, go on with the other half."""
+    """Differentiate by z[LOW:HIGH]: absorb one half's factors, go on with the other half."""
     if HIGH - LOW == 1:
         result = (functional[0],)
     else:
@@ -203,45 +238,40 @@ def _others(
 
 @triton.jit
 def _functional(orders: tl.tensor, FIRST: tl.constexpr, R: tl.constexpr, zero: tl.tensor) -> Any:
-    """sigma2_FIRST .. sigma2_R as arrays of a tile's shape."""
-    new = (zero + tl.load(orders + FIRST),)
-    for r in tl.static_range(FIRST + 1, R + 1):
+    """Give sigma2_FIRST .. sigma2_R as arrays of a tile's shape."""
+    new = ()
+    for r in tl.static_range(FIRST, R + 1):
         new = new + (zero + tl.load(orders + r),)
     return new
 
 
 @triton.jit
-def _add_product(sums: tl.tuple, a: tl.tuple, b: tl.tuple) -> Any:
-    """sums[k] + a[k] * b[k] for all k."""
-    new = (sums[0] + a[0] * b[0],)
-    for k in tl.static_range(1, len(sums)):
+def _add_products(sums: tl.tuple, a: tl.tuple, b: tl.tuple) -> Any:
+    """Give sums[k] + a[k] * b[k] for all k."""
+    new = ()
+    for k in tl.static_range(len(sums)):
         new = new + (sums[k] + a[k] * b[k],)
     return new
 
 
 @triton.jit
-def _scaled(a: tl.tuple, factor: tl.tensor) -> Any:
-    """a[k] * factor for all k."""
-    new = (a[0] * factor,)
-    for k in tl.static_range(1, len(a)):
-        new = new + (a[k] * factor,)
-    return new
+def _add_total(place: tl.tensor, values: tl.tensor, wanted: tl.tensor) -> None:
+    """Add the sum of a tile to one number, which no other program touches."""
+    before = tl.load(place, mask=wanted, other=0.0)
+    tl.store(place, before + tl.sum(tl.sum(values, axis=1), axis=0), mask=wanted)
 
 
 @triton.jit(do_not_specialize=["n", "m", "n_features"])
 def _value_kernel(
     meta: tl.tensor,
     orders: tl.tensor,
-    scales: tl.tensor,
-    steepnesses: tl.tensor,
+    parameters: tl.tensor,
     tables: tl.tensor,
-    xu: tl.tensor,
-    tu: tl.tensor,
-    xv: tl.tensor,
-    tv: tl.tensor,
+    u: tl.tensor,
+    v: tl.tensor,
     out: tl.tensor,
-    n: tl.tensor,
-    m: tl.tensor,
+    n: tl.int64,
+    m: tl.int64,
     n_features: tl.tensor,
     R: tl.constexpr,
     SYMMETRIC: tl.constexpr,
@@ -249,8 +279,8 @@ def _value_kernel(
     TABLES: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """One tile of the matrix; in the symmetric case also its mirror image."""
-    wide = tl.cdiv(m, TILE)
+    """Fill one tile of the matrix; in the symmetric case also its mirror image."""
+    wide = tl.cdiv(m, TILE).to(tl.int32)
     if SYMMETRIC:  # rows p and wide - 1 - p of the triangle of tiles make one row of wide + 1
         p = tl.program_id(0) // (wide + 1)
         k = tl.program_id(0) % (wide + 1)
@@ -264,31 +294,24 @@ def _value_kernel(
     zero = tl.zeros((TILE, TILE), dtype=out.dtype.element_ty)
     functional = _functional(orders, 0, R, zero)
     for d in range(n_features):
-        raw, _ = _constrained(
-            meta, steepnesses, tables, xu, tu, xv, tv, i, j, n, m, d, TABLES
-        )
-        z = tl.load(scales + d) * raw
+        z = _factor(meta, parameters, tables, u, v, i, j, n, m, d, TABLES)
         functional = _absorb(functional, z, tl.load(meta + 5 * d + 1), MANDATORY)
     inside = (i < n) & (j < m)
-    entry = out + i.to(tl.int64) * m + j
     if SYMMETRIC:
-        tl.store(entry, functional[0], mask=inside & (j <= i))
-        tl.store(out + j.to(tl.int64) * m + i, functional[0], mask=inside & (j < i))
+        tl.store(out + i * m + j, functional[0], mask=inside & (j <= i))
+        tl.store(out + j * m + i, functional[0], mask=inside & (j < i))
     else:
-        tl.store(entry, functional[0], mask=inside)
+        tl.store(out + i * m + j, functional[0], mask=inside)
 
 
 @triton.jit(do_not_specialize=["row_start", "row_stop", "n", "m", "n_features", "first"])
 def _gradient_kernel(
     meta: tl.tensor,
     orders: tl.tensor,
-    scales: tl.tensor,
-    steepnesses: tl.tensor,
+    parameters: tl.tensor,
     tables: tl.tensor,
-    xu: tl.tensor,
-    tu: tl.tensor,
-    xv: tl.tensor,
-    tv: tl.tensor,
+    u: tl.tensor,
+    v: tl.tensor,
     cotangent: tl.tensor,
     stride_row: tl.tensor,
     stride_column: tl.tensor,
@@ -300,8 +323,8 @@ def _gradient_kernel(
     looked_up: tl.tensor,
     row_start: tl.tensor,
     row_stop: tl.tensor,
-    n: tl.tensor,
-    m: tl.tensor,
+    n: tl.int64,
+    m: tl.int64,
     n_features: tl.tensor,
     first: tl.tensor,
     R: tl.constexpr,
@@ -321,7 +344,7 @@ def _gradient_kernel(
     strip_row = tl.program_id(0)
     strip_column = tl.program_id(1)
     slot = strip_row * tl.num_programs(1) + strip_column
-    zero = tl.zeros((ROWS, COLUMNS), dtype=xu.dtype.element_ty)
+    zero = tl.zeros((ROWS, COLUMNS), dtype=u.dtype.element_ty)
     by_order = (zero,) * (R + 1)
     by_scale = (zero,) * FEATURES
     by_slope = (zero,) * FEATURES
@@ -329,14 +352,17 @@ def _gradient_kernel(
     for row in range(row_start + strip_row * ROWS, row_stop, tl.num_programs(0) * ROWS):
         i = row + tl.arange(0, ROWS)[:, None]
         by_row = (zero,) * FEATURES
-        stop = tl.minimum(m, row + ROWS) if SYMMETRIC else m
-        for column in tl.range(
-            strip_column * COLUMNS, stop, tl.num_programs(1) * COLUMNS, disable_licm=True
-        ):
+        stop = m.to(tl.int32)
+        if SYMMETRIC:  # the lower half stands for both
+            stop = tl.minimum(stop, row + ROWS)
+        for column in range(strip_column * COLUMNS, stop, tl.num_programs(1) * COLUMNS):
+            # Always `first`, which the compiler cannot know: else it computes the addresses of
+            # all features before the loop and runs out of registers.
+            origin = tl.minimum(first, first + column)
             j = column + tl.arange(0, COLUMNS)[None, :]
             inside = (i < row_stop) & (j < m)
             place = i.to(tl.int64) * stride_row + j.to(tl.int64) * stride_column
-            if SYMMETRIC:  # the lower half stands for both
+            if SYMMETRIC:
                 g = tl.load(cotangent + place, mask=inside & (j <= i), other=0.0)
                 place = j.to(tl.int64) * stride_row + i.to(tl.int64) * stride_column
                 g += tl.load(cotangent + place, mask=inside & (j < i), other=0.0)
@@ -344,79 +370,77 @@ def _gradient_kernel(
                 g = tl.load(cotangent + place, mask=inside, other=0.0)
 
             functional = _functional(orders, 1, R, zero)
-            if ORDERS:
-                e = (zero + 1.0,) + (zero,) * R
+            e = (zero + 1.0,) + (zero,) * R
             for k in range(n_features - inner):
                 d = tl.where(k < first, k, k + inner)
-                raw, _ = _constrained(
-                    meta, steepnesses, tables, xu, tu, xv, tv, i, j, n, m, d, TABLES
-                )
-                z = tl.load(scales + d) * raw
+                z = _factor(meta, parameters, tables, u, v, i, j, n, m, d, TABLES)
                 forced = tl.load(meta + 5 * d + 1)
                 functional = _absorb(functional, z, forced, MANDATORY)
                 if ORDERS:
                     e = _multiply(e, z, forced, MANDATORY)
 
-            zs = ()
-            raws = ()
-            slopes = ()
-            forceds = ()
+            powers = ()
             for f in tl.static_range(FEATURES):
-                d = tl.minimum(first + f, n_features - 1)
-                raw, slope = _constrained(
-                    meta, steepnesses, tables, xu, tu, xv, tv, i, j, n, m, d, TABLES
-                )
-                scale = tl.load(scales + d, mask=first + f < n_features, other=0.0)
-                forced = tl.load(meta + 5 * d + 1, mask=first + f < n_features, other=0)
-                raws = raws + (raw,)
-                slopes = slopes + (slope,)
-                zs = zs + (scale * raw,)
-                forceds = forceds + (forced,)
+                d = tl.minimum(origin + f, n_features - 1)
+                a = _read(u, 2 * d, i, n)
+                b = _read(v, 2 * d, j, m)
+                powers = powers + (_power(tl.load(meta + 5 * d), a, b, parameters, d),)
+            decays = ()
+            for f in tl.static_range(FEATURES):
+                decays = decays + (_decay(powers[f]),)
+            z = ()
+            raw = ()
+            slope = ()
+            mandatory = ()
+            for f in tl.static_range(FEATURES):
+                real = first + f < n_features
+                d = tl.minimum(origin + f, n_features - 1)
+                kind = tl.load(meta + 5 * d)
+                phi, change = _base(kind, powers[f], decays[f])
+                if TABLES and kind == _TABLE:
+                    phi = _table(meta, tables, _read(u, 2 * d, i, n), _read(v, 2 * d, j, m), d)
+                raw = raw + (phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m),)
+                slope = slope + (change,)
+                z = z + (raw[f] * tl.load(parameters + 2 * d, mask=real, other=0.0),)
+                mandatory = mandatory + (tl.load(meta + 5 * d + 1, mask=real, other=0),)
                 if ORDERS:
-                    e = _multiply(e, scale * raw, forced, MANDATORY)
+                    e = _multiply(e, z[f], mandatory[f], MANDATORY)
             if ORDERS:
-                by_order = _add_product(by_order, e, (g,) * (R + 1))
+                by_order = _add_products(by_order, e, (g,) * (R + 1))
 
-            w = _scaled(_others(functional, zs, forceds, 0, FEATURES, MANDATORY), g)
-            by_scale = _add_product(by_scale, w, raws)
-            by_slope = _add_product(by_slope, w, slopes)
+            others = _others(functional, z, mandatory, 0, FEATURES, MANDATORY)
+            w = ()
             along = ()
             for f in tl.static_range(FEATURES):
                 real = first + f < n_features
-                d = tl.minimum(first + f, n_features - 1)
-                s = tl.load(tu + d * n + i, mask=i < n, other=0.0)
-                t = tl.load(tv + d * m + j, mask=j < m, other=0.0)
-                along = along + (t,)
-                mine = sum_right + (strip_row * n_features + d).to(tl.int64) * m + j
-                before = tl.load(mine, mask=(j < m) & real, other=0.0)
-                total = tl.sum(w[f] * s, axis=0, keep_dims=True)
-                tl.store(mine, before + total, mask=(j < m) & real)
+                d = tl.minimum(origin + f, n_features - 1)
+                w = w + (g * others[f],)
+                along = along + (_read(v, 2 * d + 1, j, m),)
+                entry = sum_right + (strip_row * n_features + d) * m + j
+                before = tl.load(entry, mask=(j < m) & real, other=0.0)
+                total = tl.sum(w[f] * _read(u, 2 * d + 1, i, n), axis=0, keep_dims=True)
+                tl.store(entry, before + total, mask=(j < m) & real)
                 if TABLES:
                     page = tl.load(meta + 5 * d + 4)
-                    height = row_stop - row_start
-                    entry = looked_up + (page.to(tl.int64) * height + (i - row_start)) * m + j
+                    entry = looked_up + (page * (row_stop - row_start) + i - row_start) * m + j
                     tl.store(entry, w[f], mask=inside & (page >= 0) & real)
-            by_row = _add_product(by_row, w, along)
+            by_scale = _add_products(by_scale, w, raw)
+            by_slope = _add_products(by_slope, w, slope)
+            by_row = _add_products(by_row, w, along)
 
         for f in tl.static_range(FEATURES):
-            place = (strip_column * n_features + first + f).to(tl.int64) * n + i
+            entry = sum_left + (strip_column * n_features + first + f) * n + i
             total = tl.sum(by_row[f], axis=1, keep_dims=True)
-            tl.store(sum_left + place, total, mask=(i < row_stop) & (first + f < n_features))
+            tl.store(entry, total, mask=(i < row_stop) & (first + f < n_features))
         tl.debug_barrier()  # the next tile of rows reads what other threads stored in sum_right
 
     if ORDERS:
         for r in tl.static_range(R + 1):
-            mine = sum_orders + slot * (R + 1) + r
-            tl.store(mine, tl.load(mine) + tl.sum(tl.sum(by_order[r], axis=1), axis=0))
+            _add_total(sum_orders + slot * (R + 1) + r, by_order[r], True)
     for f in tl.static_range(FEATURES):
-        real = first + f < n_features
         place = slot * n_features + first + f
-        before = tl.load(sum_scales + place, mask=real, other=0.0)
-        total = tl.sum(tl.sum(by_scale[f], axis=1), axis=0)
-        tl.store(sum_scales + place, before + total, mask=real)
-        before = tl.load(sum_slopes + place, mask=real, other=0.0)
-        total = tl.sum(tl.sum(by_slope[f], axis=1), axis=0)
-        tl.store(sum_slopes + place, before + total, mask=real)
+        _add_total(sum_scales + place, by_scale[f], first + f < n_features)
+        _add_total(sum_slopes + place, by_slope[f], first + f < n_features)
 
 
 def _order(layout: Layout) -> int:
@@ -460,11 +484,13 @@ def _operands(layout: Layout, weights: Weights, left: Points, right: Points | No
     order = _order(layout)
     orders = weights.order_variances[: order + 1]
     orders = torch.nn.functional.pad(orders, (0, order + 1 - len(orders)))
-    tensors = [orders, weights.scales, 2.0 / weights.lengthscales, weights.tables]
+    parameters = torch.stack([weights.scales, 2.0 / weights.lengthscales], dim=1)
+    tensors = [orders, parameters, weights.tables]
     for points in (left, left if right is None else right):
         embed = points.embed.detach().clone()
         embed[_looked_up(layout, range(layout.n_features))] = 0.0
-        tensors += [scaled_coordinates(layout, weights.detach(), points.x), embed]
+        x = scaled_coordinates(layout, weights.detach(), points.x)
+        tensors.append(torch.stack([x, embed], dim=1))
     plain = (tensor.detach().to(left.x.dtype).contiguous() for tensor in tensors)
     constants = {
         "R": order,
@@ -500,7 +526,7 @@ def value(layout: Layout, weights: Weights, left: Points, right: Points | None) 
 
 
 def _strips(n: int, m: int) -> tuple[int, int]:
-    """Strips of rows and of columns: about `_PROGRAMS` pairs, with the least memory for sums."""
+    """Give the strips of rows and of columns: about `_PROGRAMS` pairs, the least memory."""
     high, wide = max(1, triton.cdiv(n, _TILE_ROWS)), max(1, triton.cdiv(m, _TILE_COLUMNS))
     columns = min(wide, max(1, round(math.sqrt(_PROGRAMS * wide / high))))
     return min(high, max(1, _PROGRAMS // columns)), columns
@@ -588,7 +614,7 @@ def _scaled_up(
     d_tables: Tensor,
     symmetric: bool,
 ) -> tuple[Tensor, ...]:
-    """Sums over the strips times the constants that the kernel left out."""
+    """Sum over the strips and put in the constants that the kernel left out."""
     by_order, by_scale, by_slope, by_left, by_right = (part.sum(dim=0) for part in sums)
     by_order = by_order[: layout.max_order + 1]
     by_order = torch.nn.functional.pad(by_order, (0, layout.max_order + 1 - len(by_order)))
@@ -645,12 +671,10 @@ def _plain_gradient(
             block = reference.additive_kernel(
                 layout, Weights(*parameters[:4]), Points(left.x[:, rows], embed), other
             )
-        grads = torch.autograd.grad(
-            block, (*parameters, embed), cotangent[rows], allow_unused=True
-        )
+        grads = torch.autograd.grad(block, (*parameters, embed), cotangent[rows], allow_unused=True)
         for total, part in zip((*sums, d_left[:, rows]), grads, strict=True):
             if part is not None:
                 total += part
     if right is None:
         d_left, sums[4] = d_left + sums[4], sums[4][:, :0]
-    return *(total.to(left.x.dtype) for total in (*sums[:4], d_left, sums[4])),
+    return (*(total.to(left.x.dtype) for total in (*sums[:4], d_left, sums[4])),)

@@ -1,0 +1,7 @@
+"""Models in files: one zip archive of JSON and safetensors, no pickle, nothing executed on load."""
+
+from __future__ import annotations
+
+from oakgp.export.archive import load, save
+
+__all__ = ["load", "save"]

@@ -1,0 +1,261 @@
+"""From a table and a response to a fitted model: what every estimator's ``fit`` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from oakgp.inference.data import TrainingData, merge_rows
+from oakgp.inference.learn import Learned, Learner, Schedule
+from oakgp.inference.space import Bounds, ParameterSpace
+from oakgp.kernels import RadialKernel
+from oakgp.kernels.additive import AdditiveKernel, Parameters
+from oakgp.kernels.terms import Term, term_set
+from oakgp.measures import Measure
+from oakgp.model import Facts, Model
+from oakgp.model_columns import ModelColumn, fit_columns, transform
+from oakgp.schema import TableSchema
+
+Array = NDArray[np.float64]
+
+#: Flows that ``flow="auto"`` chooses from, by the evidence of the first stage's rows.
+AUTO_FLOWS = ("normal_score", "sinh_arcsinh", "none")
+_CORRELATED = 0.9
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a fit; the estimator's parameters, checked."""
+
+    max_order: int | None = None
+    variant: str = "additive"
+    orthogonal: bool = True
+    kernel: str | RadialKernel | Mapping[str, str | RadialKernel] = "squared_exponential"
+    measure: str | Measure | Mapping[str, str | Measure] = "auto"
+    flow: str | Mapping[str, str] = "auto"
+    feature_variances: bool = True
+    rank: int = 2
+    forced_terms: Sequence[Any] = ()
+    forbidden_terms: Sequence[Any] = ()
+    engine: str = "auto"
+    n_inducing: int = 500
+    device: str = "cpu"
+    seed: int = 0
+    bounds: Bounds = field(default_factory=Bounds)
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be."""
+        _choice("engine", self.engine, ("auto", "exact", "sparse"))
+        _choice("variant", self.variant, ("additive", "product"))
+        _choice("device", self.device, ("auto", "cpu", "cuda"))
+        _at_least("n_inducing", self.n_inducing, 1)
+        _at_least("rank", self.rank, 1)
+        if self.max_order is not None:
+            _at_least("max_order", self.max_order, 1)
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device='cuda', but torch finds no GPU; use device='auto' or 'cpu'")
+
+    @property
+    def torch_device(self) -> str:
+        """The device that ``"auto"`` stands for."""
+        if self.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return self.device
+
+
+def _choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, allowed))}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}: give a whole number of at least {least}")
+
+
+def standardise(y: Array, weights: Array) -> tuple[Array, float, float]:
+    """Return the response with mean 0 and standard deviation 1, its mean and its deviation.
+
+    A constant response keeps deviation 1. Scaled by the largest value first: 1e300 is no trouble.
+    """
+    largest = float(np.max(np.abs(y))) or 1.0
+    unit = y / largest
+    mean = float(np.average(unit, weights=weights))
+    spread = float(np.sqrt(np.average((unit - mean) ** 2, weights=weights)))
+    if spread <= 1e-13:  # rounding of equal values
+        return np.zeros_like(y), mean * largest, 1.0
+    return (unit - mean) / spread, mean * largest, spread * largest
+
+
+def fit_model(
+    table: Any,
+    y: Array,
+    weights: Array,
+    options: Options,
+    *,
+    categorical_features: Any = "auto",
+) -> Model:
+    """Fit transforms and measures, learn the hyperparameters, return the model."""
+    begin = time.perf_counter()
+    schema = TableSchema.infer(table, categorical_features=categorical_features)
+    encoded = schema.encode(table)
+    present = weights > 0
+    encoded, y, weights = encoded[present], y[present], weights[present]
+    unit, center, scale = standardise(y, weights)
+
+    flows = AUTO_FLOWS if options.flow == "auto" else (options.flow,)
+    learners: list[tuple[Any, list[ModelColumn], Learner, Any]] = []
+    for flow in flows:
+        columns = fit_columns(
+            schema,
+            encoded,
+            weights,
+            kernel=options.kernel,
+            measure=options.measure,
+            flow=flow,
+            rank=options.rank,
+        )
+        learner = _learner(columns, transform(columns, encoded), unit, weights, options)
+        learners.append((flow, columns, learner, learner.first_stage()))
+        if all(column.flow is None for column in columns):
+            break  # no numeric column: nothing to choose
+    flow, columns, learner, first = min(learners, key=lambda entry: entry[3].value)
+    learned = learner.learn(first, options.engine, options.n_inducing)
+    names = [column.feature.name for column in columns]
+    return Model(
+        schema=schema,
+        columns=tuple(columns),
+        posterior=learned.posterior,
+        center=center,
+        scale=scale,
+        facts=_facts(learner, learned, str(flow), names, len(y), time.perf_counter() - begin),
+        forced=_terms(options.forced_terms, names, "forced_terms"),
+    )
+
+
+def _learner(
+    columns: list[ModelColumn], rows: Array, unit: Array, weights: Array, options: Options
+) -> Learner:
+    d = len(columns)
+    names = [column.feature.name for column in columns]
+    order = options.max_order
+    if order is None:
+        order = d if options.variant == "product" else min(d, 4)
+    terms = term_set(
+        d,
+        order,
+        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forced=_terms(options.forced_terms, names, "forced_terms"),
+    )
+    kernel = AdditiveKernel(
+        tuple(column.feature for column in columns), terms, options.orthogonal
+    )
+    space = ParameterSpace(
+        kernel,
+        learn_scales=options.feature_variances and d > 0,
+        tied=options.variant == "product",
+        bounds=options.bounds,
+    )
+    x, mean, weight, within = merge_rows(rows, unit, weights)
+    data = TrainingData(
+        torch.from_numpy(np.ascontiguousarray(x.T)),
+        torch.from_numpy(mean),
+        torch.from_numpy(weight),
+        within,
+    ).to(options.torch_device, torch.float64)
+    return Learner(space, data, options.schedule, options.seed)
+
+
+def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
+    """Return terms given by names or numbers as sorted feature numbers."""
+    terms = []
+    for spec in specs:
+        parts = [spec] if isinstance(spec, (str, int, np.integer)) else list(spec)
+        numbers = set()
+        for part in parts:
+            if isinstance(part, str) and part in names:
+                numbers.add(names.index(part))
+            elif not isinstance(part, str) and 0 <= int(part) < len(names):
+                numbers.add(int(part))
+            else:
+                raise ValueError(
+                    f"{option}= names {part!r}, which is no feature of the model; "
+                    f"it has {', '.join(names)}"
+                )
+        if not numbers:
+            raise ValueError(f"{option}= holds an empty term; the constant is always in the model")
+        terms.append(tuple(sorted(numbers)))
+    return tuple(terms)
+
+
+def _facts(
+    learner: Learner,
+    learned: Learned,
+    flow: str,
+    names: list[str],
+    n_rows: int,
+    seconds: float,
+) -> Facts:
+    return Facts(
+        engine=learned.engine,
+        n_rows=n_rows,
+        n_distinct=learner.data.n,
+        log_evidence=learned.log_evidence,
+        evidence_rows=learned.evidence_rows,
+        converged=learned.converged,
+        n_evaluations=learned.n_evaluations,
+        jitter=learned.jitter,
+        n_inducing=learned.n_inducing,
+        flow=flow,
+        at_bound=tuple(_at_bound(learned.posterior.parameters, learner.space, names)),
+        notes=tuple(_correlations(learner.data, names)),
+        seconds=seconds,
+    )
+
+
+def _at_bound(parameters: Parameters, space: ParameterSpace, names: list[str]) -> list[str]:
+    """Return, in words, the hyperparameters at a bound that a user should know of."""
+    found = []
+    lengthscales = parameters.lengthscales.tolist()
+    for i in space.numeric:
+        if lengthscales[i] <= space.bounds.lengthscale[0] * 1.001:
+            found.append(f"the lengthscale of {names[i]} is at its lower bound (very rough)")
+    low, high = space.bounds.noise
+    noise = float(parameters.noise)
+    if noise <= low * 1.001:
+        found.append("the noise is at its lower bound: the data are interpolated")
+    if noise >= high * 0.999:
+        found.append("the noise is at its upper bound: no signal was found")
+    return found
+
+
+def _correlations(data: TrainingData, names: list[str]) -> list[str]:
+    """Return a sentence on strongly correlated pairs of numeric features."""
+    rows = data.x[:, :2000].cpu().numpy()
+    if rows.shape[1] < 10:
+        return []
+    counts = np.maximum((~np.isnan(rows)).sum(axis=1, keepdims=True), 1)
+    centred = np.nan_to_num(rows - np.nansum(rows, axis=1, keepdims=True) / counts)
+    length = np.sqrt((centred**2).sum(axis=1))
+    usable = length > 0
+    unit = centred / np.where(usable, length, 1.0)[:, None]
+    r = np.triu(unit @ unit.T, k=1)
+    pairs = [
+        (abs(r[i, j]), f"{names[i]} and {names[j]} ({r[i, j]:+.2f})")
+        for i, j in zip(*np.nonzero(np.abs(r) > _CORRELATED), strict=True)
+    ]
+    if not pairs:
+        return []
+    pairs.sort(reverse=True)
+    more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+    return [
+        "strongly correlated features share their effect between them, so read their components "
+        "together: " + ", ".join(text for _, text in pairs[:3]) + more
+    ]

@@ -1,0 +1,177 @@
+"""A fitted model: schema, columns, posterior and the response's scale, in one frozen object.
+
+Estimators, files, plots and reports all read this; nothing in it depends on how it was fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oakgp.kernels.terms import Term
+from oakgp.model_columns import ModelColumn, transform
+from oakgp.posterior import Posterior
+from oakgp.schema import TableSchema
+
+Array = NDArray[np.float64]
+
+#: Between the names of a term's features.
+JOINER = " × "
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How a model came about.
+
+    Parameters
+    ----------
+    engine
+        ``"exact"`` or ``"sparse"``.
+    n_rows, n_distinct
+        Training rows of positive weight, and how many distinct inputs they have.
+    log_evidence, evidence_rows
+        Log evidence (or its bound) per the rows of the last stage, and the number of these.
+    converged
+        Whether the optimiser ended by its tolerance.
+    n_evaluations
+        Value-and-gradient calls.
+    jitter
+        Relative jitter of the last factorisation.
+    n_inducing
+        Inducing points; 0 for the exact engine.
+    flow
+        Transform of numeric columns, after ``"auto"`` was decided.
+    at_bound
+        Hyperparameters that ended at a bound, in words.
+    notes
+        Sentences on the data: correlated features and the like.
+    seconds
+        Wall time of the fit.
+    """
+
+    engine: str
+    n_rows: int
+    n_distinct: int
+    log_evidence: float
+    evidence_rows: int
+    converged: bool
+    n_evaluations: int
+    jitter: float
+    n_inducing: int
+    flow: str
+    at_bound: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything needed to predict and to explain.
+
+    Parameters
+    ----------
+    schema
+        How tables are read.
+    columns
+        Transform and feature of each active column.
+    posterior
+        On the scale of the standardised response.
+    center, scale
+        Response = center + scale * f.
+    facts
+        How the fit went.
+    forced
+        Terms that truncation never drops.
+    """
+
+    schema: TableSchema
+    columns: tuple[ModelColumn, ...]
+    posterior: Posterior
+    center: float
+    scale: float
+    facts: Facts
+    forced: tuple[Term, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the model's features."""
+        return [column.feature.name for column in self.columns]
+
+    def encode(self, table: Any) -> Tensor:
+        """Return a table as the posterior reads it, ``[d, n]``."""
+        rows = transform(self.columns, self.schema.encode(table))
+        like = self.posterior.mean_weights
+        return torch.tensor(rows.T.copy(), dtype=like.dtype, device=like.device)
+
+    def term(self, spec: str | int | Sequence[str | int]) -> Term:
+        """Return the feature numbers of a term given by names or numbers.
+
+        A single name is a main effect; ``"a × b"`` and ``("a", "b")`` are a pair; ``()`` is the
+        constant.
+        """
+        names = self.names
+        parts: Sequence[str | int]
+        if isinstance(spec, str):
+            parts = [spec] if spec in names else spec.split(JOINER)
+        elif isinstance(spec, (int, np.integer)):
+            parts = [int(spec)]
+        else:
+            parts = list(spec)
+        numbers = set()
+        for part in parts:
+            if isinstance(part, str):
+                if part not in names:
+                    raise ValueError(
+                        f"the model has no feature {part!r}; it has {', '.join(map(repr, names))}"
+                    )
+                numbers.add(names.index(part))
+            else:
+                if not 0 <= int(part) < len(names):
+                    raise ValueError(f"the model has no feature number {part}; it has {len(names)}")
+                numbers.add(int(part))
+        term = tuple(sorted(numbers))
+        if term not in self.posterior.kernel.terms:
+            raise ValueError(
+                f"the model has no term {self.label(term)!r}: its highest order is "
+                f"{self.posterior.kernel.max_order}, or the term is forbidden"
+            )
+        return term
+
+    def label(self, term: Term) -> str:
+        """Return the name of a term."""
+        return JOINER.join(self.names[i] for i in term) if term else "(constant)"
+
+    def keep(self, terms: Sequence[Term] | None) -> Model:
+        """Return the model whose predictions sum over some terms only."""
+        return replace(self, posterior=self.posterior.keep(terms))
+
+    def mean(self, table: Any) -> Array:
+        """Return the expected response, ``[n]``."""
+        values = self.posterior.mean(self.encode(table))
+        return self.center + self.scale * _numpy(values)
+
+    def moments(self, table: Any, *, noisy: bool) -> tuple[Array, Array]:
+        """Return mean and standard deviation of f (or, noisy, of a new response), each ``[n]``."""
+        mean, variance = self.posterior.mean_and_variance(self.encode(table))
+        if noisy:
+            variance = variance + self.posterior.noise
+        return self.center + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
+
+    def component(self, table: Any, term: Term) -> tuple[Array, Array]:
+        """Return mean and standard deviation of one component, in units of the response.
+
+        The constant component is on the response's own scale; all others are deviations from it.
+        """
+        mean, variance = self.posterior.mean_and_variance(self.encode(table), term)
+        shift = self.center if not term else 0.0
+        return shift + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
+
+
+def _numpy(values: Tensor) -> Array:
+    return values.detach().cpu().to(torch.float64).numpy()

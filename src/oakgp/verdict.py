@@ -1,0 +1,93 @@
+"""What a user should know of a fit, in a few lines of plain text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oakgp.model import Model
+from oakgp.sensitivity import Totals
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the fit can be trusted, and what it says.
+
+    Parameters
+    ----------
+    converged
+        Whether the optimiser ended by its tolerance.
+    noise
+        Standard deviation of the noise, in units of the response.
+    explained
+        Share of the response's variance that the noise leaves.
+    order_shares
+        Share of the explained variance by interaction order, from order 1 (empty for a model
+        that is not orthogonal).
+    lines
+        The same and more, as sentences.
+    warnings
+        What deserves a look, as sentences.
+    """
+
+    converged: bool
+    noise: float
+    explained: float
+    order_shares: tuple[float, ...]
+    lines: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return all lines, warnings last."""
+        return "\n".join([*self.lines, *(f"! {text}" for text in self.warnings)])
+
+    __repr__ = __str__
+
+
+def make_verdict(model: Model, totals: Totals | None) -> Verdict:
+    """Return the verdict on a fitted model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    totals
+        Its Sobol totals; None for a model that is not orthogonal.
+    """
+    facts, posterior = model.facts, model.posterior
+    noise = model.scale * posterior.noise**0.5
+    explained = max(0.0, 1.0 - posterior.noise)
+    rows = f"{facts.n_rows:,} rows"
+    if facts.n_distinct < facts.n_rows:
+        rows += f" ({facts.n_distinct:,} distinct)"
+    engine = facts.engine
+    if facts.n_inducing:
+        engine += f" engine with {facts.n_inducing} inducing points"
+    else:
+        engine += " engine"
+    terms = posterior.kernel.terms
+    lines = [
+        f"{rows}, {len(model.columns)} features, {terms.count():,} terms up to order "
+        f"{terms.max_order}; {engine}, flow {facts.flow}, {facts.seconds:.1f} s",
+        f"{'converged' if facts.converged else 'NOT converged'} after {facts.n_evaluations} "
+        f"evaluations; log evidence {facts.log_evidence / max(1, facts.evidence_rows):.3f} a row; "
+        f"jitter {facts.jitter:g}",
+        f"noise: standard deviation {noise:.4g} ({100 * explained:.1f}% of the variance is signal)",
+    ]
+    shares: tuple[float, ...] = ()
+    if totals is not None and totals.variance > 0:
+        orders = totals.orders[1:] / totals.orders.sum()
+        shares = tuple(orders.tolist())
+        text = ", ".join(f"order {r}: {100 * s:.1f}%" for r, s in enumerate(shares, start=1))
+        lines.append(f"share of the explained variance by {text}")
+    warnings = [*model.schema.notes, *facts.notes, *facts.at_bound]
+    if not facts.converged:
+        warnings.append("the optimiser stopped at its iteration limit; raise max_iter")
+    if posterior.kernel.terms.max_order and shares and shares[-1] > 0.05 and len(shares) > 1:
+        if terms.max_order < len(model.columns):
+            warnings.append(
+                f"order {terms.max_order}, the highest allowed, still carries "
+                f"{100 * shares[-1]:.0f}% of the variance: a higher max_order may fit better"
+            )
+    if posterior.kept is not None:
+        lines.append(f"predictions sum over {len(posterior.kept) - 1} kept terms")
+    return Verdict(facts.converged, noise, explained, shares, tuple(lines), tuple(warnings))
