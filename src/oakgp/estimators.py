@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from typing import Any, Self
 
@@ -27,7 +26,7 @@ from oakgp.kernels import RadialKernel
 from oakgp.measures import Measure
 from oakgp.model import Model
 from oakgp.sensitivity import metric_curve, rank_terms, select
-from oakgp.sensitivity.report import SobolIndices, sobol_indices
+from oakgp.sensitivity.report import SobolIndices
 from oakgp.table import Table
 from oakgp.verdict import Verdict, make_verdict
 
@@ -85,6 +84,8 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ig
     ----------
     model_ : Model
         The fitted model.
+    n_iter_ : int
+        Evaluations of the evidence.
     n_features_in_ : int
         Number of columns of the training table.
     feature_names_in_ : ndarray of str
@@ -200,18 +201,10 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ig
         self.model_ = fit_model(
             X, target, weights, options, categorical_features=self.categorical_features
         )
-        self._note_names(X, reset=True)
+        _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)
-        self._forget()
+        self.n_iter_ = self.model_.facts.n_evaluations
         return self
-
-    def _note_names(self, X: Any, *, reset: bool) -> None:
-        if reset or hasattr(self, "n_features_in_"):
-            _check_feature_names(self, X, reset=reset) if reset else None
-
-    def _forget(self) -> None:
-        for name in ("sobol_", "verdict_"):
-            self.__dict__.pop(name, None)
 
     def _fitted(self) -> Model:
         check_is_fitted(self, "model_")
@@ -286,17 +279,17 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ig
             return [term for term in model.posterior.kept if term]
         return list(self.sobol_.ranking.terms)
 
-    @cached_property
+    @property
     def sobol_(self) -> SobolIndices:
         """Sobol indices with credible intervals: ``.terms``, ``.features``, ``.orders``."""
-        return sobol_indices(self._fitted())
+        return self._fitted().sobol
 
     @property
     def components_(self) -> Table:
         """Table of the largest components and their shares of the variance."""
         return self.sobol_.terms
 
-    @cached_property
+    @property
     def verdict_(self) -> Verdict:
         """Whether the fit can be trusted, and what it says, in plain text."""
         model = self._fitted()
@@ -332,7 +325,6 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ig
         ranking = rank_terms(model.posterior.keep(None), n_terms or _RANKED, least)
         kept, dropped = select(ranking, threshold, n_terms, model.forced)
         other = copy.copy(self)
-        other._forget()
         other.model_ = model.keep(kept)
         other.dropped_variance_ = dropped
         return other

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from oakgp.inference.data import TrainingData, merge_rows
+from oakgp.inference.data import TrainingData, collapse, merge_rows
 from oakgp.inference.learn import Learned, Learner, Schedule
 from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 
 #: Flows that ``flow="auto"`` chooses from, by the evidence of the first stage's rows.
 AUTO_FLOWS = ("normal_score", "sinh_arcsinh", "none")
+_AUTO_ITERATIONS = 12
 _CORRELATED = 0.9
 
 
@@ -106,8 +107,8 @@ def fit_model(
     begin = time.perf_counter()
     schema = TableSchema.infer(table, categorical_features=categorical_features)
     encoded = schema.encode(table)
-    present = weights > 0
-    encoded, y, weights = encoded[present], y[present], weights[present]
+    n_rows = int((weights > 0).sum())
+    encoded, y, weights = collapse(encoded, y, weights)
     unit, center, scale = standardise(y, weights)
 
     flows = AUTO_FLOWS if options.flow == "auto" else (options.flow,)
@@ -123,11 +124,11 @@ def fit_model(
             rank=options.rank,
         )
         learner = _learner(columns, transform(columns, encoded), unit, weights, options)
-        learners.append((flow, columns, learner, learner.first_stage()))
+        learners.append((flow, columns, learner, learner.try_start(0, _AUTO_ITERATIONS)))
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
-    flow, columns, learner, first = min(learners, key=lambda entry: entry[3].value)
-    learned = learner.learn(first, options.engine, options.n_inducing)
+    flow, columns, learner, tried = min(learners, key=lambda entry: entry[3].value)
+    learned = learner.learn(learner.first_stage(tried), options.engine, options.n_inducing)
     names = [column.feature.name for column in columns]
     return Model(
         schema=schema,
@@ -135,7 +136,7 @@ def fit_model(
         posterior=learned.posterior,
         center=center,
         scale=scale,
-        facts=_facts(learner, learned, str(flow), names, len(y), time.perf_counter() - begin),
+        facts=_facts(learner, learned, str(flow), names, n_rows, time.perf_counter() - begin),
         forced=_terms(options.forced_terms, names, "forced_terms"),
     )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from oakgp.kernels.terms import Term
 from oakgp.model_columns import ModelColumn, transform
 from oakgp.posterior import Posterior
 from oakgp.schema import TableSchema
+
+if TYPE_CHECKING:
+    from oakgp.sensitivity.report import SobolIndices
 
 Array = NDArray[np.float64]
 
@@ -70,7 +74,7 @@ class Facts:
     seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """Everything needed to predict and to explain.
 
@@ -97,6 +101,13 @@ class Model:
     scale: float
     facts: Facts
     forced: tuple[Term, ...] = ()
+
+    @cached_property
+    def sobol(self) -> SobolIndices:
+        """Sobol indices of the whole model, whatever terms are kept."""
+        from oakgp.sensitivity.report import sobol_indices
+
+        return sobol_indices(self)
 
     @property
     def names(self) -> list[str]:

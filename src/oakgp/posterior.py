@@ -22,7 +22,7 @@ from oakgp.ops.layout import Points, Weights
 _BATCH_ENTRIES = 8_000_000  # entries of the feature matrix made at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelMap:
     """Feature map of the kernel engine: psi_u(x) = k_u(x, anchors).
 
@@ -87,7 +87,7 @@ class KernelMap:
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
     """Posterior over the latent function and all its components, on the model's scale.
 

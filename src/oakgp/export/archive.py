@@ -195,6 +195,7 @@ def _build(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegres
         facts=Facts(**facts),
         forced=tuple(tuple(t) for t in description["forced"]),
     )
+    estimator.n_iter_ = estimator.model_.facts.n_evaluations
     estimator.n_features_in_ = len(estimator.model_.schema.columns)
     if description["feature_names_in"] is not None:
         estimator.feature_names_in_ = np.array(description["feature_names_in"], dtype=object)

@@ -94,7 +94,7 @@ def affine(x: Array, center: float, scale: float, limit: float) -> Array:
 def affine_inverse(z: Array, center: float, scale: float) -> Array:
     """Center + scale * z without overflow on the way, clipped to the floats."""
     q = _shrink(center, scale)
-    bound = 0.5 * LARGEST / max(q * scale, 1.0)
+    bound = 0.5 * LARGEST / max(q * scale, 0.5)
     shrunk = q * center + (q * scale) * np.clip(z, -bound, bound)
     return np.asarray(np.clip(shrunk, -q * LARGEST, q * LARGEST) / q)
 

@@ -74,6 +74,22 @@ class TrainingData:
         )
 
 
+def collapse(x: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Return the distinct pairs of input row and response, sorted, with their total weights.
+
+    Everything a fit learns from is computed from these, so neither the order of the rows nor the
+    choice between repeating and weighting them can change a digit. O(n d log n).
+    """
+    keep = weight > 0
+    x, y, weight = x[keep], y[keep], weight[keep]
+    key = np.column_stack([np.where(np.isnan(x), np.inf, x), y]) + 0.0  # -0.0 and 0.0 are one
+    order = np.lexsort((weight, *key.T[::-1]))
+    key, weight = key[order], weight[order]
+    starts = np.flatnonzero(np.r_[True, (key[1:] != key[:-1]).any(axis=1)])
+    first = order[starts]
+    return x[first], y[first], np.add.reduceat(weight, starts)
+
+
 def merge_rows(x: Array, y: Array, weight: Array) -> tuple[Array, Array, Array, float]:
     """Merge equal input rows; drop rows of weight 0; sort.
 

@@ -161,17 +161,28 @@ class Learner:
             lambda p: sparse.negative_bound(kernel, p, rows, inducing), start, rows.n, iterations
         )
 
-    def first_stage(self) -> Optimum:
-        """Try all starts on few rows and follow the best to convergence."""
-        rows = _subset(self.data, self.schedule.start_rows, self.seed)
-        trials = [
-            self.run_exact(
-                rows, self.space.start(length, noise, self.seed), self.schedule.start_iterations
-            )
-            for length, noise in self.schedule.starts
-        ]
+    @property
+    def _first_rows(self) -> TrainingData:
+        return _subset(self.data, self.schedule.start_rows, self.seed)
+
+    def try_start(self, number: int, iterations: int | None = None) -> Optimum:
+        """Follow one of the schedule's starts for a few iterations, on few rows."""
+        length, noise = self.schedule.starts[number]
+        start = self.space.start(length, noise, self.seed)
+        return self.run_exact(self._first_rows, start, iterations or self.schedule.start_iterations)
+
+    def first_stage(self, first: Optimum | None = None) -> Optimum:
+        """Try all starts on few rows and follow the best to convergence.
+
+        Parameters
+        ----------
+        first
+            What the first start gave, when it has been tried already.
+        """
+        trials = [first if first is not None else self.try_start(0)]
+        trials += [self.try_start(k) for k in range(1, len(self.schedule.starts))]
         best = min(trials, key=lambda optimum: optimum.value)
-        return self.run_exact(rows, best.theta, self.schedule.max_iterations)
+        return self.run_exact(self._first_rows, best.theta, self.schedule.max_iterations)
 
     def learn(self, first: Optimum, engine: str, n_inducing: int) -> Learned:
         """Go on from the first stage's optimum to the posterior given all rows.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from oakgp.ops import cpu, reference
+from oakgp.ops import reference
 from oakgp.ops.layout import FAR, Kind, Layout, Points, Weights
 
 __all__ = [
@@ -26,6 +26,8 @@ def _backend(tensor: Tensor) -> Any:
         from oakgp.ops import cuda
 
         return cuda
+    from oakgp.ops import cpu  # only now: machines with a GPU may lack its compiler
+
     return cpu
 
 
@@ -90,7 +92,7 @@ def additive_kernel(
     """
     if layout.n_features == 0:
         m = left.n if right is None else right.n
-        return weights.order_variances[0].expand(left.n, m)
+        return weights.order_variances[0].expand(left.n, m).clone()
     matrix: Tensor = _AdditiveKernel.apply(
         layout,
         weights.order_variances,
@@ -111,7 +113,7 @@ class _MeanEmbedding(torch.autograd.Function):
         ctx: Any, kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: Tensor
     ) -> Tensor:
         if x.device.type == "cpu":
-            s, slope = cpu.embedding(kind, x, nodes, weights, float(lengthscale))
+            s, slope = _backend(x).embedding(kind, x, nodes, weights, float(lengthscale))
         else:
             s, slope = _embedding_torch(kind, x, nodes, weights, lengthscale)
         ctx.save_for_backward(slope)

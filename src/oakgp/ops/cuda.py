@@ -70,7 +70,7 @@ def _sin_pi(x: tl.tensor) -> Any:
 def _decay(power: tl.tensor) -> Any:
     """Give exp(-power), power >= 0; in float64 without branches, so that features interleave."""
     if power.dtype == tl.float64:
-        x = tl.maximum(-power, -708.0)  # exp(-708) = 3e-308, in effect 0
+        x = tl.maximum(-power, -745.0)
         shifted = x * 1.4426950408889634 + 6755399441055744.0  # 1.5 * 2^52: rounds to the unit
         n = shifted - 6755399441055744.0
         r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10  # ln 2 in two parts
@@ -86,7 +86,8 @@ def _decay(power: tl.tensor) -> Any:
         p = p * r + 0.5
         p = p * r + 1.0
         p = p * r + 1.0
-        exponent = (shifted.to(tl.int64, bitcast=True) + 1023) << 52
+        exponent = shifted.to(tl.int64, bitcast=True).to(tl.int32) + 1023
+        exponent = tl.maximum(exponent, 0).to(tl.int64) << 52  # exactly 0 below 2^-1022
         result = p * exponent.to(tl.float64, bitcast=True)
     else:
         result = tl.exp(-power)
@@ -255,10 +256,9 @@ def _add_products(sums: tl.tuple, a: tl.tuple, b: tl.tuple) -> Any:
 
 
 @triton.jit
-def _add_total(place: tl.tensor, values: tl.tensor, wanted: tl.tensor) -> None:
+def _add_total(place: tl.tensor, values: tl.tensor) -> None:
     """Add the sum of a tile to one number, which no other program touches."""
-    before = tl.load(place, mask=wanted, other=0.0)
-    tl.store(place, before + tl.sum(tl.sum(values, axis=1), axis=0), mask=wanted)
+    tl.store(place, tl.load(place) + tl.sum(tl.sum(values, axis=1), axis=0))
 
 
 @triton.jit(do_not_specialize=["n", "m", "n_features"])
@@ -328,19 +328,21 @@ def _gradient_kernel(
     n_features: tl.tensor,
     first: tl.tensor,
     R: tl.constexpr,
-    FEATURES: tl.constexpr,
     SYMMETRIC: tl.constexpr,
     MANDATORY: tl.constexpr,
     TABLES: tl.constexpr,
+    KINDS: tl.constexpr,
+    FORCED: tl.constexpr,
     ORDERS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
     """Add up w_d = dL/dz_d times what it multiplies, over a strip of rows x a strip of columns.
 
-    Features first .. first + FEATURES - 1; those past the end are computed as copies of the last
-    one with scale 0 and not stored.
+    The features are first, first + 1, ... with KINDS and FORCED (mandatory) known beforehand, so
+    that no branch parts their arithmetic; the others' kinds are read from ``meta``.
     """
+    FEATURES: tl.constexpr = len(KINDS)
     strip_row = tl.program_id(0)
     strip_column = tl.program_id(1)
     slot = strip_row * tl.num_programs(1) + strip_column
@@ -348,7 +350,6 @@ def _gradient_kernel(
     by_order = (zero,) * (R + 1)
     by_scale = (zero,) * FEATURES
     by_slope = (zero,) * FEATURES
-    inner = tl.minimum(n_features - first, FEATURES)
     for row in range(row_start + strip_row * ROWS, row_stop, tl.num_programs(0) * ROWS):
         i = row + tl.arange(0, ROWS)[:, None]
         by_row = (zero,) * FEATURES
@@ -371,8 +372,8 @@ def _gradient_kernel(
 
             functional = _functional(orders, 1, R, zero)
             e = (zero + 1.0,) + (zero,) * R
-            for k in range(n_features - inner):
-                d = tl.where(k < first, k, k + inner)
+            for k in range(n_features - FEATURES):
+                d = tl.where(k < first, k, k + FEATURES)
                 z = _factor(meta, parameters, tables, u, v, i, j, n, m, d, TABLES)
                 forced = tl.load(meta + 5 * d + 1)
                 functional = _absorb(functional, z, forced, MANDATORY)
@@ -381,49 +382,43 @@ def _gradient_kernel(
 
             powers = ()
             for f in tl.static_range(FEATURES):
-                d = tl.minimum(origin + f, n_features - 1)
-                a = _read(u, 2 * d, i, n)
-                b = _read(v, 2 * d, j, m)
-                powers = powers + (_power(tl.load(meta + 5 * d), a, b, parameters, d),)
+                a = _read(u, 2 * (origin + f), i, n)
+                b = _read(v, 2 * (origin + f), j, m)
+                powers = powers + (_power(KINDS[f], a, b, parameters, origin + f),)
             decays = ()
             for f in tl.static_range(FEATURES):
                 decays = decays + (_decay(powers[f]),)
             z = ()
             raw = ()
             slope = ()
-            mandatory = ()
             for f in tl.static_range(FEATURES):
-                real = first + f < n_features
-                d = tl.minimum(origin + f, n_features - 1)
-                kind = tl.load(meta + 5 * d)
-                phi, change = _base(kind, powers[f], decays[f])
-                if TABLES and kind == _TABLE:
+                d = origin + f
+                phi, change = _base(KINDS[f], powers[f], decays[f])
+                if KINDS[f] == _TABLE:
                     phi = _table(meta, tables, _read(u, 2 * d, i, n), _read(v, 2 * d, j, m), d)
                 raw = raw + (phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m),)
                 slope = slope + (change,)
-                z = z + (raw[f] * tl.load(parameters + 2 * d, mask=real, other=0.0),)
-                mandatory = mandatory + (tl.load(meta + 5 * d + 1, mask=real, other=0),)
+                z = z + (raw[f] * tl.load(parameters + 2 * d),)
                 if ORDERS:
-                    e = _multiply(e, z[f], mandatory[f], MANDATORY)
+                    e = _multiply(e, z[f], FORCED[f], MANDATORY)
             if ORDERS:
                 by_order = _add_products(by_order, e, (g,) * (R + 1))
 
-            others = _others(functional, z, mandatory, 0, FEATURES, MANDATORY)
+            others = _others(functional, z, FORCED, 0, FEATURES, MANDATORY)
             w = ()
             along = ()
             for f in tl.static_range(FEATURES):
-                real = first + f < n_features
-                d = tl.minimum(origin + f, n_features - 1)
+                d = origin + f
                 w = w + (g * others[f],)
                 along = along + (_read(v, 2 * d + 1, j, m),)
                 entry = sum_right + (strip_row * n_features + d) * m + j
-                before = tl.load(entry, mask=(j < m) & real, other=0.0)
+                before = tl.load(entry, mask=j < m, other=0.0)
                 total = tl.sum(w[f] * _read(u, 2 * d + 1, i, n), axis=0, keep_dims=True)
-                tl.store(entry, before + total, mask=(j < m) & real)
-                if TABLES:
+                tl.store(entry, before + total, mask=j < m)
+                if KINDS[f] == _TABLE:
                     page = tl.load(meta + 5 * d + 4)
                     entry = looked_up + (page * (row_stop - row_start) + i - row_start) * m + j
-                    tl.store(entry, w[f], mask=inside & (page >= 0) & real)
+                    tl.store(entry, w[f], mask=inside)
             by_scale = _add_products(by_scale, w, raw)
             by_slope = _add_products(by_slope, w, slope)
             by_row = _add_products(by_row, w, along)
@@ -431,16 +426,15 @@ def _gradient_kernel(
         for f in tl.static_range(FEATURES):
             entry = sum_left + (strip_column * n_features + first + f) * n + i
             total = tl.sum(by_row[f], axis=1, keep_dims=True)
-            tl.store(entry, total, mask=(i < row_stop) & (first + f < n_features))
+            tl.store(entry, total, mask=i < row_stop)
         tl.debug_barrier()  # the next tile of rows reads what other threads stored in sum_right
 
     if ORDERS:
         for r in tl.static_range(R + 1):
-            _add_total(sum_orders + slot * (R + 1) + r, by_order[r], True)
+            _add_total(sum_orders + slot * (R + 1) + r, by_order[r])
     for f in tl.static_range(FEATURES):
-        place = slot * n_features + first + f
-        _add_total(sum_scales + place, by_scale[f], first + f < n_features)
-        _add_total(sum_slopes + place, by_slope[f], first + f < n_features)
+        _add_total(sum_scales + slot * n_features + first + f, by_scale[f])
+        _add_total(sum_slopes + slot * n_features + first + f, by_slope[f])
 
 
 def _order(layout: Layout) -> int:
@@ -578,7 +572,8 @@ def gradient(
                     d,
                     features.start,
                     **operands.constants,
-                    FEATURES=len(launches[0]),
+                    KINDS=tuple(int(layout.kinds[i]) for i in features),
+                    FORCED=tuple(int(layout.mandatory[i]) for i in features),
                     ORDERS=features.start == 0,
                     ROWS=_TILE_ROWS,
                     COLUMNS=_TILE_COLUMNS,
@@ -622,16 +617,22 @@ def _scaled_up(
     by_length = scales / weights.lengthscales.detach().to(by_scale.dtype) * by_slope
     for i in _looked_up(layout, range(layout.n_features)):
         by_length[i] = 0.0
-        size, start = layout.table_sizes[i], layout.table_offsets[i]
-        block = d_tables[start : start + size * size].view(size, size)
-        # In the symmetric case j <= i was visited only: share out over both halves.
-        block.copy_(scales[i] * (0.5 * (block + block.T) if symmetric else block))
+        start, stop = layout.table_offsets[i], layout.table_offsets[i] + layout.table_sizes[i] ** 2
+        d_tables[start:stop] *= scales[i]
         by_left[i] = 0.0
         by_right[i] = 0.0
-    if symmetric:
+    if symmetric:  # j <= i was visited only
+        _share_out(layout, d_tables)
         by_left, by_right = by_left + by_right, by_right[:, :0]
     along = -scales[:, None]
     return by_order, by_scale, by_length, d_tables, along * by_left, along * by_right
+
+
+def _share_out(layout: Layout, d_tables: Tensor) -> None:
+    """Share the gradient by a symmetric table out over both halves, as the CPU backend does."""
+    for start, size in zip(layout.table_offsets, layout.table_sizes, strict=True):
+        block = d_tables[start : start + size * size].view(size, size)
+        block.copy_(0.5 * (block + block.T))
 
 
 def _row_blocks(layout: Layout, n: int, m: int) -> list[slice]:
@@ -676,5 +677,6 @@ def _plain_gradient(
             if part is not None:
                 total += part
     if right is None:
+        _share_out(layout, sums[3])
         d_left, sums[4] = d_left + sums[4], sums[4][:, :0]
     return (*(total.to(left.x.dtype) for total in (*sums[:4], d_left, sums[4])),)

@@ -1,0 +1,161 @@
+"""Panels of main effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from oakgp.explain.component import Component
+from oakgp.explain.feature_axis import FeatureAxis, LevelAxis, NumericAxis
+from oakgp.explain.style import INK, MISSING, PALE, RULE, literal, ticks, zero_line
+
+Array = NDArray[np.float64]
+
+_FLOOR = 0.16  # of a panel's height belongs to the histogram below the curve
+_MAX_LEVELS = 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all panels of a figure share.
+
+    Parameters
+    ----------
+    n_grid
+        Points of a curve.
+    bands
+        Half-width of bands and error bars, in standard deviations.
+    """
+
+    n_grid: int
+    bands: float
+
+
+def draw_main(ax: Axes, component: Component, i: int, axis: FeatureAxis, how: Settings) -> None:
+    """Draw a main effect with its band, over the distribution of the feature."""
+    if isinstance(axis, NumericAxis):
+        _draw_curve(ax, component, i, axis, how)
+    else:
+        _draw_levels(ax, component, i, axis, how)
+    make_room(ax)
+
+
+def _draw_curve(ax: Axes, component: Component, i: int, axis: NumericAxis, how: Settings) -> None:
+    draw_histogram(ax, axis)
+    zero_line(ax)
+    draw_line(ax, component, i, axis, how, INK)
+    finish_numeric(ax, axis)
+
+
+def draw_line(
+    ax: Axes,
+    component: Component,
+    i: int,
+    axis: NumericAxis,
+    how: Settings,
+    color: str,
+    label: str | None = None,
+    shift: float = 0.0,
+) -> None:
+    """Draw mean and band along a numeric feature, and "missing" as a point with its bar.
+
+    ``shift`` moves that point sideways (in widths of a marker), so that several do not overlap.
+    """
+    grid = axis.grid(how.n_grid)
+    mean, sd = component({i: axis.coordinates(grid)})
+    half = how.bands * sd
+    ax.fill_between(grid, mean - half, mean + half, color=color, alpha=0.2, linewidth=0, zorder=2)
+    ax.plot(grid, mean, color=color, linewidth=1.4, label=label, zorder=3)
+    if axis.has_missing:
+        mean, sd = component({i: np.array([np.nan])})
+        at = axis.missing_at + 0.015 * shift * (axis.high - axis.low)
+        draw_points(ax, np.array([at]), mean, how.bands * sd, color)
+
+
+def draw_points(ax: Axes, at: Array, mean: Array, half: Array, color: str) -> None:
+    """Draw means with error bars."""
+    ax.errorbar(
+        at, mean, half, fmt="o", color=color, markersize=3.2, elinewidth=1.1, capsize=2.0, zorder=3
+    )
+
+
+def draw_histogram(ax: Axes, axis: NumericAxis) -> None:
+    """Draw the distribution of a numeric feature along the floor of the panel."""
+    inside = (axis.sample >= axis.low) & (axis.sample <= axis.high)
+    sample, weights = axis.sample[inside], axis.weights[inside]
+    distinct = np.unique(sample)
+    if len(distinct) <= 25:
+        heights = np.array([weights[sample == value].sum() for value in distinct])
+        centres = distinct
+        width = 0.014 * (axis.high - axis.low)
+    else:
+        heights, edges = np.histogram(sample, 28, (axis.low, axis.high), weights=weights)
+        centres, width = 0.5 * (edges[1:] + edges[:-1]), float(edges[1] - edges[0])
+    draw_floor(ax, centres, heights, width)
+
+
+def draw_floor(ax: Axes, at: Array, shares: Array, width: float) -> None:
+    """Draw bars along the floor of the panel, the largest a fixed part of its height."""
+    heights = 0.9 * _FLOOR * shares / max(float(shares.max()), 1e-300)
+    ax.bar(at, heights, width, color=PALE, transform=ax.get_xaxis_transform(), zorder=0)
+
+
+def make_room(ax: Axes) -> None:
+    """Leave the floor of the panel to the histogram."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - (high - low) * _FLOOR / (1.0 - _FLOOR), high)
+
+
+def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False) -> None:
+    """Set limits, ticks and name of a numeric feature along one of a panel's axes."""
+    draw_at = ax.yaxis if vertical else ax.xaxis
+    rule = ax.axhline if vertical else ax.axvline
+    (ax.set_ylim if vertical else ax.set_xlim)(*axis.limits)
+    (ax.set_ylabel if vertical else ax.set_xlabel)(literal(axis.name, 40))
+    draw_at.set_major_locator(MaxNLocator(5))
+    if axis.has_missing:
+        span = axis.high - axis.low
+        rule(axis.high + 0.06 * span, color=RULE, linewidth=0.6, linestyle=(0, (2, 2)), zorder=1)
+        numbers = [v for v in ticks(axis.low, axis.high, 4) if v <= axis.high - 0.05 * span]
+        labels = [f"{v:g}" for v in numbers]
+        draw_at.set_ticks([*numbers, axis.missing_at], labels=[*labels, MISSING])
+
+
+def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: Settings) -> None:
+    mean, sd = component({i: axis.codes})
+    name = literal(axis.name, 40)
+    if len(axis.codes) > _MAX_LEVELS:
+        chosen = np.sort(np.argsort(-np.abs(mean) * axis.shares, kind="stable")[:_MAX_LEVELS])
+        name += f" ({_MAX_LEVELS} of {len(axis.codes)} levels)"
+        axis, mean, sd = axis.take(chosen), mean[chosen], sd[chosen]
+    at = np.arange(len(mean), dtype=np.float64)
+    draw_floor(ax, at, axis.shares, 0.7)
+    zero_line(ax)
+    draw_points(ax, at, mean, how.bands * sd, INK)
+    finish_levels(ax, axis)
+    ax.set_xlabel(name)
+
+
+def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False) -> None:
+    """Set limits, ticks and name of a categorical feature along one of a panel's axes."""
+    at = np.arange(len(axis.labels))
+    labels = [literal(label, 14) for label in axis.labels]
+    along = ax.yaxis if vertical else ax.xaxis
+    (ax.set_ylim if vertical else ax.set_xlim)(-0.6, len(at) - 0.4)
+    along.set_ticks(at, labels=labels)
+    along.set_tick_params(length=0)
+    along.set_label_text(literal(axis.name, 40))
+    # A panel is about thirty characters wide.
+    if not vertical and sum(len(label) + 2 for label in labels) > 36:
+        turn = 90 if len(labels) > 10 else 35
+        along.set_ticks(
+            at,
+            labels=labels,
+            rotation=turn,
+            ha="center" if turn == 90 else "right",
+            rotation_mode="default" if turn == 90 else "anchor",
+        )

@@ -1,0 +1,235 @@
+"""Panels of two features: a surface, lines with bands, or tiles."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from numpy.typing import NDArray
+
+from oakgp.explain.component import Component
+from oakgp.explain.feature_axis import FeatureAxis, LevelAxis, NumericAxis
+from oakgp.explain.mains import (
+    Settings,
+    draw_histogram,
+    draw_line,
+    finish_levels,
+    finish_numeric,
+    make_room,
+)
+from oakgp.explain.style import DIVERGING, LINES, literal, zero_line
+
+Array = NDArray[np.float64]
+
+_MAX_TILES = 12  # levels of a feature
+_MAX_POINTS = 600  # rows drawn over a surface
+_BANDS = 20  # colours from the lowest to the highest value
+
+
+class Pair(ABC):
+    """A component over two features, evaluated and ready to be drawn.
+
+    Attributes
+    ----------
+    limit : float
+        Largest absolute mean: the scale of the colours.
+    """
+
+    #: Whether the mean is shown by colours, which need a bar beside them.
+    coloured: ClassVar[bool] = True
+    limit: float
+
+    @abstractmethod
+    def draw(self, ax: Axes, limit: float) -> None:
+        """Draw into a panel, with colours from ``-limit`` to ``limit``."""
+
+
+def pair(
+    component: Component,
+    i: int,
+    j: int,
+    axes: dict[int, FeatureAxis],
+    how: Settings,
+    points: tuple[Array, Array] | None = None,
+) -> Pair:
+    """Return the picture of a component over features i and j, by their kinds.
+
+    ``points`` are rows of the two features to draw over a surface, in units of the columns.
+    """
+    a, b = axes[i], axes[j]
+    if isinstance(a, LevelAxis) and isinstance(b, LevelAxis):
+        # Names of levels are easier to read down the side: the longer list goes there.
+        if len(a.labels) > len(b.labels):
+            return Tiles(component, j, b, i, a)
+        return Tiles(component, i, a, j, b)
+    if isinstance(a, NumericAxis) and isinstance(b, NumericAxis):
+        return Surface(component, i, a, j, b, how, points)
+    if isinstance(a, NumericAxis) and isinstance(b, LevelAxis):
+        return Lines(component, i, a, j, b, how)
+    assert isinstance(a, LevelAxis)
+    assert isinstance(b, NumericAxis)
+    return Lines(component, j, b, i, a, how)
+
+
+def colours(limit: float) -> ScalarMappable:
+    """Return the scale of colours, white at 0, for a colour bar."""
+    return ScalarMappable(Normalize(-limit, limit), DIVERGING)
+
+
+class Surface(Pair):
+    """Two numeric features: filled contours, dotted where the band includes 0.
+
+    "Missing" of either feature is a strip beside the surface.
+    """
+
+    def __init__(
+        self,
+        component: Component,
+        i: int,
+        a: NumericAxis,
+        j: int,
+        b: NumericAxis,
+        how: Settings,
+        points: tuple[Array, Array] | None,
+    ) -> None:
+        self.a, self.b, self.points = a, b, points
+        count = max(20, how.n_grid // 3)
+        self.x, self.y = a.grid(count), b.grid(count)
+        along = np.r_[a.coordinates(self.x), [np.nan] * a.has_missing]
+        up = np.r_[b.coordinates(self.y), [np.nan] * b.has_missing]
+        self.mean, sd = component.grid(i, along, j, up)
+        self.doubt = np.abs(self.mean) - how.bands * sd
+        self.limit = float(np.abs(self.mean).max())
+
+    def draw(self, ax: Axes, limit: float) -> None:
+        """Draw contours, strips for missing values, and the rows."""
+        x, y = self.x, self.y
+        levels = np.linspace(-limit, limit, _BANDS + 1)
+        inner = self.mean[: len(y), : len(x)]
+        ax.contourf(x, y, inner, levels=levels, cmap=DIVERGING, zorder=0)
+        doubt = self.doubt[: len(y), : len(x)]
+        if doubt.min() < 0.0:
+            ax.contourf(
+                x, y, doubt, levels=[doubt.min() - 1.0, 0.0], colors="none", hatches=["...."]
+            )
+        self._draw_missing(ax, limit)
+        if self.points is not None:
+            step = -(-len(self.points[0]) // _MAX_POINTS)
+            across, upward = (values[::step] for values in self.points)
+            ax.plot(across, upward, "o", markersize=1.3, color="black", alpha=0.3, mew=0)
+        finish_numeric(ax, self.a)
+        finish_numeric(ax, self.b, vertical=True)
+
+    def _draw_missing(self, ax: Axes, limit: float) -> None:
+        x, y = _edges(self.x), _edges(self.y)
+        beside, above = _strip(self.a), _strip(self.b)
+        inner = slice(0, len(self.y)), slice(0, len(self.x))
+        last = slice(-1, None)
+        parts = []
+        if self.a.has_missing:
+            parts.append((beside, y, self.mean[inner[0], last]))
+        if self.b.has_missing:
+            parts.append((x, above, self.mean[last, inner[1]]))
+        if self.a.has_missing and self.b.has_missing:
+            parts.append((beside, above, self.mean[last, last]))
+        for across, upward, mean in parts:
+            ax.pcolormesh(across, upward, mean, cmap=DIVERGING, vmin=-limit, vmax=limit, zorder=0)
+
+
+def _edges(grid: Array) -> Array:
+    return np.r_[grid[0], 0.5 * (grid[1:] + grid[:-1]), grid[-1]]
+
+
+def _strip(axis: NumericAxis) -> Array:
+    return axis.missing_at + np.array([-0.04, 0.04]) * (axis.high - axis.low)
+
+
+class Lines(Pair):
+    """A numeric and a categorical feature: a line with its band for each frequent level."""
+
+    coloured = False
+
+    def __init__(
+        self,
+        component: Component,
+        i: int,
+        a: NumericAxis,
+        j: int,
+        b: LevelAxis,
+        how: Settings,
+    ) -> None:
+        self.component, self.i, self.a, self.j, self.how = component, i, a, j, how
+        frequent = np.sort(np.argsort(-b.shares, kind="stable")[: len(LINES)])
+        self.b, self.n_levels = b.take(frequent), len(b.labels)
+        self.limit = 0.0
+
+    def draw(self, ax: Axes, limit: float) -> None:
+        """Draw the lines and their legend; ``limit`` is for colours only."""
+        draw_histogram(ax, self.a)
+        zero_line(ax)
+        middle = 0.5 * (len(self.b.labels) - 1)
+        for k, (label, code) in enumerate(zip(self.b.labels, self.b.codes, strict=True)):
+            at = {**self.component.at, self.j: float(code)}
+            line = Component(self.component.model, self.component.term, at)
+            draw_line(ax, line, self.i, self.a, self.how, LINES[k], literal(label, 18), k - middle)
+        finish_numeric(ax, self.a)
+        make_room(ax)
+        title = literal(self.b.name, 24)
+        if self.n_levels > len(self.b.labels):
+            title += f" ({len(self.b.labels)} of {self.n_levels} levels)"
+        ax.legend(title=title, title_fontsize=7, loc="best", handlelength=1.2, labelspacing=0.25)
+
+
+class Tiles(Pair):
+    """Two categorical features: a tile with mean and deviation for each pair of levels."""
+
+    def __init__(
+        self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis
+    ) -> None:
+        mean, sd = component.grid(i, a.codes, j, b.codes)
+        weight = np.abs(mean) * b.shares[:, None] * a.shares
+        across, upward = _largest(weight.sum(axis=0)), _largest(weight.sum(axis=1))
+        self.shown = f"{len(across) * len(upward)} of {mean.size} tiles"
+        self.mean, self.sd = mean[np.ix_(upward, across)], sd[np.ix_(upward, across)]
+        self.complete = self.mean.size == mean.size
+        self.a, self.b = a.take(across), b.take(upward)
+        self.limit = float(np.abs(mean).max())
+
+    def draw(self, ax: Axes, limit: float) -> None:
+        """Draw the tiles, with numbers as long as they fit."""
+        edges = [np.arange(n + 1) - 0.5 for n in (len(self.a.labels), len(self.b.labels))]
+        ax.pcolormesh(
+            *edges, self.mean, cmap=DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", lw=0.8
+        )
+        if self.mean.size <= 64:
+            for row, column in np.ndindex(self.mean.shape):
+                value = self.mean[row, column]
+                text = _number(value, limit)
+                if len(self.a.labels) <= 4 and len(self.b.labels) <= 5:
+                    text += f"\n±{_number(self.sd[row, column], limit).lstrip('+')}"
+                dark = abs(value) > 0.6 * limit
+                color = "white" if dark else "#222222"
+                ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=color)
+        finish_levels(ax, self.a)
+        finish_levels(ax, self.b, vertical=True)
+        ax.set_xlim(-0.5, len(self.a.labels) - 0.5)
+        ax.set_ylim(-0.5, len(self.b.labels) - 0.5)
+        for side in ("left", "bottom"):
+            ax.spines[side].set_visible(False)
+        if not self.complete:
+            ax.set_xlabel(f"{ax.get_xlabel()} ({self.shown})")
+
+
+def _largest(weights: Array) -> NDArray[np.intp]:
+    return np.sort(np.argsort(-weights, kind="stable")[:_MAX_TILES])
+
+
+def _number(value: float, limit: float) -> str:
+    """Return a value with two digits of the scale of colours."""
+    size = int(np.floor(np.log10(limit)))
+    return f"{value:+.1e}" if not -4 <= size <= 5 else f"{value:+.{max(0, 1 - size)}f}"

@@ -1,0 +1,218 @@
+"""Plots of a model's components: a panel for each term, with bands and the share of the variance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.gridspec import SubplotSpec
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from oakgp.explain.component import Component
+from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
+from oakgp.explain.layout import Cell, place
+from oakgp.explain.mains import Settings, draw_main
+from oakgp.explain.pairs import Pair, colours, pair
+from oakgp.explain.slices import slices
+from oakgp.explain.style import EFFECT, STYLE, literal, percent
+from oakgp.kernels.terms import Term
+from oakgp.model import JOINER, Model
+from oakgp.sensitivity.quadratic import PairBlocks
+
+Array = NDArray[np.float64]
+
+_PANEL = (3.1, 2.45)  # inches
+
+
+def plot_components(
+    estimator: Any,
+    X: Any = None,
+    terms: Any = None,
+    *,
+    max_terms: int = 9,
+    n_grid: int = 120,
+    bands: float = 2.0,
+    columns: int = 3,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
+    """Draw components of a fitted model, a panel for each.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        An `oakgp.OAKRegressor`.
+    X : table, optional
+        Rows whose distribution is shown behind the effects; that of training when not given (it
+        is known by up to 256 values a feature). Rows of X are also drawn over surfaces.
+    terms : sequence of terms, optional
+        Which to draw: names (``"age"``, ``"age × sex"``), tuples of names, or numbers. The
+        largest by share of the variance when not given.
+    max_terms : int, default=9
+        How many to draw when ``terms`` is not given.
+    n_grid : int, default=120
+        Points of a curve; a surface has a third of them a side.
+    bands : float, default=2.0
+        Half-width of bands and error bars, in posterior standard deviations.
+    columns : int, default=3
+        Panels side by side.
+    figure : matplotlib figure or subfigure, optional
+        Where to draw; a new figure when not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; ``figure.savefig(...)`` writes it to a file.
+
+    Notes
+    -----
+    Numeric features are drawn in their own units, categorical ones by level, and "missing" apart
+    from both. Two numeric features give a surface, dotted where the band includes 0; a numeric and
+    a categorical one give lines; two categorical ones give tiles with mean and standard deviation.
+    A component of three or more features is shown over two of them, at three values of the others.
+    """
+    model = fitted_model(estimator)
+    chosen, shares = _chosen(estimator, model, terms, max_terms)
+    encoded = None if X is None else model.schema.encode(X)
+    used = sorted({i for term in chosen for i in term})
+    axes: dict[int, FeatureAxis] = {
+        i: feature_axis(model, i, None if encoded is None else encoded[:, i]) for i in used
+    }
+    how = Settings(n_grid, bands)
+    cells = place([1 if len(term) < 3 else 2 for term in chosen], max(1, columns))
+    height, width = max(c.row for c in cells) + 1, max(c.column + c.span for c in cells)
+    with plt.rc_context(STYLE):
+        if figure is None:
+            size = (_PANEL[0] * width, _PANEL[1] * height)
+            figure = plt.figure(figsize=size, layout="constrained")
+        grid = figure.add_gridspec(height, width)
+        for term, share, cell in zip(chosen, shares, cells, strict=True):
+            spot = grid[cell.row, cell.column : cell.column + cell.span]
+            title = _title(model, term, share, cell)
+            component = Component(model, term, {})
+            if len(term) == 1:
+                ax = figure.add_subplot(spot)
+                draw_main(ax, component, term[0], axes[term[0]], how)
+                _finish(ax, title, cell)
+            else:
+                views = _views(component, axes, how, encoded)
+                _draw_views(figure, spot, title, views, cell)
+    return figure
+
+
+def fitted_model(estimator: Any) -> Model:
+    """Return the model of a fitted estimator, or say why nothing can be drawn."""
+    check_is_fitted(estimator, "model_")
+    model: Model = estimator.model_
+    if not model.columns:
+        raise ValueError(
+            "the model has no features, only a constant: there is no component to draw. "
+            "All columns of the training table were constant or identifiers; see verdict_"
+        )
+    return model
+
+
+def _chosen(
+    estimator: Any, model: Model, terms: Any, max_terms: int
+) -> tuple[list[Term], list[float | None]]:
+    """Return the terms to draw and their shares (None for a model that is not orthogonal)."""
+    orthogonal = model.posterior.kernel.orthogonal
+    if terms is not None:
+        specs = [terms] if isinstance(terms, (str, int)) else list(terms)
+        chosen = list(dict.fromkeys(model.term(spec) for spec in specs))
+        if not all(chosen) or not chosen:
+            raise ValueError(
+                f"terms={terms!r}: name at least one term, and not the constant, "
+                "which has nothing to draw (see constant_)"
+            )
+        return chosen, _shares(estimator, model, chosen) if orthogonal else [None] * len(chosen)
+    if max_terms < 1:
+        raise ValueError(f"max_terms={max_terms!r}: give a whole number of at least 1")
+    mains = [(i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms]
+    if not orthogonal:
+        return mains[:max_terms], [None] * len(mains[:max_terms])
+    ranking = estimator.sobol_.ranking
+    ranked = dict(zip(ranking.terms, ranking.shares, strict=True))
+    kept = model.posterior.kept
+    chosen = [term for term in ranked if kept is None or term in kept][:max_terms]
+    if not chosen:  # nothing was learned: flat main effects say so
+        chosen = mains[:max_terms]
+    return chosen, [ranked.get(term, 0.0) for term in chosen]
+
+
+def _shares(estimator: Any, model: Model, terms: Sequence[Term]) -> list[float | None]:
+    """Return the Sobol indices of any terms, small ones too: sigma_r^4 a^T L_u a over the total."""
+    posterior = model.posterior
+    variances = np.zeros(len(terms))
+    squares = posterior.features.weights.order_variances**2
+    for pairs in PairBlocks(posterior):
+        for k, term in enumerate(terms):
+            product = pairs.matrices[list(term)].prod(dim=0)
+            variances[k] += float(squares[len(term)] * (pairs.weights @ product))
+    total = estimator.sobol_.totals.variance
+    return [max(0.0, float(v)) / total if total > 0 else 0.0 for v in variances]
+
+
+def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
+    room = 44 * cell.span // len(term) - len(JOINER)
+    names = JOINER.join(literal(model.names[i], max(8, room)) for i in term)
+    return names if share is None else f"{names}  ({percent(share)})"
+
+
+def _finish(ax: Axes, title: str, cell: Cell) -> None:
+    ax.set_title(title)
+    if cell.column == 0:
+        ax.set_ylabel(EFFECT)
+
+
+def _views(
+    component: Component,
+    axes: dict[int, FeatureAxis],
+    how: Settings,
+    encoded: Array | None,
+) -> list[tuple[str, Pair]]:
+    """Return what to draw of an interaction: one picture, or one a slice."""
+    if len(component.term) > 2:
+        return slices(component, axes, how)
+    i, j = component.term
+    points = None if encoded is None else (encoded[:, i], encoded[:, j])
+    if points is not None:
+        points = _wrapped(points[0], axes[i]), _wrapped(points[1], axes[j])
+    return [("", pair(component, i, j, axes, how, points))]
+
+
+def _wrapped(values: Array, axis: FeatureAxis) -> Array:
+    """Return values of a periodic feature within the cycle that is drawn."""
+    periodic = isinstance(axis, NumericAxis) and axis.column.flow is None
+    return np.mod(values, axis.high) if periodic and isinstance(axis, NumericAxis) else values
+
+
+def _draw_views(
+    figure: Figure | SubFigure,
+    spot: SubplotSpec,
+    title: str,
+    views: list[tuple[str, Pair]],
+    cell: Cell,
+) -> None:
+    limit = max(view.limit for _, view in views) or 1.0
+    grid = spot.subgridspec(1, len(views))
+    panels: list[Axes] = []
+    for k, (label, view) in enumerate(views):
+        ax = figure.add_subplot(grid[0, k], sharey=panels[0] if panels else None)
+        view.draw(ax, limit)
+        first = title if k == (len(views) - 1) // 2 else ""
+        ax.set_title(f"{first}\n{label}" if label else first)
+        if panels:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+        panels.append(ax)
+    if views[0][1].coloured:
+        bar = figure.colorbar(colours(limit), ax=panels, aspect=24, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.set_label(EFFECT)
+    elif cell.column == 0:
+        panels[0].set_ylabel(EFFECT)

@@ -1,0 +1,77 @@
+"""The look of all plots, and text that is drawn as it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Settings in force while a figure is made; fonts stay the user's.
+STYLE: dict[str, Any] = {
+    "font.size": 8.0,
+    "axes.titlesize": 9.0,
+    "axes.titleweight": "regular",
+    "axes.labelsize": 8.0,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#444444",
+    "axes.labelcolor": "#222222",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "xtick.labelcolor": "#222222",
+    "ytick.labelcolor": "#222222",
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "legend.fontsize": 7.0,
+    "legend.frameon": False,
+    "hatch.linewidth": 0.5,
+}
+
+INK = "#1b4f8a"  # means
+PALE = "#dfe3e8"  # what lies in the background: histograms, bars
+RULE = "#8a8f96"  # zero lines, separators
+#: Lines of several levels: distinct for the colour-blind too (Okabe and Ito).
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9")
+DIVERGING = "RdBu_r"
+
+MISSING = "missing"
+EFFECT = "effect on the response"
+
+
+def literal(text: object, limit: int | None = None) -> str:
+    r"""Return text that matplotlib draws as it stands: ``$`` escaped, one line, not too long."""
+    line = "".join(c if c.isprintable() else " " for c in str(text))
+    if limit is not None and len(line) > limit:
+        line = line[: limit - 1].rstrip() + "…"
+    return line.replace("$", r"\$")
+
+
+def percent(share: float) -> str:
+    """Return a share for a title: ``3.2%``, ``<0.1%``."""
+    if 0.0 < share < 0.0005:
+        return "<0.1%"
+    return f"{100.0 * share:.1f}%"
+
+
+def ticks(low: float, high: float, count: int = 5) -> Array:
+    """Return round numbers between two limits."""
+    values = np.asarray(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
+    slack = 1e-9 * (high - low)
+    return values[(values >= low - slack) & (values <= high + slack)]
+
+
+def zero_line(ax: Axes) -> None:
+    """Draw the line of no effect."""
+    ax.axhline(0.0, color=RULE, linewidth=0.6, zorder=1)
