@@ -26,7 +26,6 @@ Array = NDArray[np.float64]
 
 #: Flows that ``flow="auto"`` chooses from, by the evidence of the first stage's rows.
 AUTO_FLOWS = ("normal_score", "sinh_arcsinh", "none")
-_AUTO_ITERATIONS = 12
 _CORRELATED = 0.9
 
 
@@ -124,11 +123,11 @@ def fit_model(
             rank=options.rank,
         )
         learner = _learner(columns, transform(columns, encoded), unit, weights, options)
-        learners.append((flow, columns, learner, learner.try_start(0, _AUTO_ITERATIONS)))
+        learners.append((flow, columns, learner, learner.trial() if len(flows) > 1 else None))
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
-    flow, columns, learner, tried = min(learners, key=lambda entry: entry[3].value)
-    learned = learner.learn(learner.first_stage(tried), options.engine, options.n_inducing)
+    flow, columns, learner, _ = min(learners, key=lambda entry: entry[3].value if entry[3] else 0.0)
+    learned = learner.learn(options.engine, options.n_inducing)
     names = [column.feature.name for column in columns]
     return Model(
         schema=schema,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.columns import as_text
-from oakgp.explain.style import MISSING
+from oakgp.explain.style import MISSING, rounded
 from oakgp.kernels import CategoricalKernel, Periodic
 from oakgp.model import Model
 from oakgp.model_columns import ModelColumn
@@ -76,7 +76,7 @@ class NumericAxis:
         levels = np.linspace(0.1, 0.9, count)
         values = weighted_quantiles(self.sample, self.weights, levels)
         return list(
-            zip([f"{v:.3g}" for v in values], self.coordinates(values).tolist(), strict=True)
+            zip([rounded(v) for v in values], self.coordinates(values).tolist(), strict=True)
         )
 
 

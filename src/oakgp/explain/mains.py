@@ -110,17 +110,21 @@ def make_room(ax: Axes) -> None:
     ax.set_ylim(low - (high - low) * _FLOOR / (1.0 - _FLOOR), high)
 
 
-def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False) -> None:
-    """Set limits, ticks and name of a numeric feature along one of a panel's axes."""
+def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room: int = 40) -> None:
+    """Set limits, ticks and name of a numeric feature along one of a panel's axes.
+
+    ``room`` is the width of the panel in characters: a narrow one has fewer ticks.
+    """
+    count = 5 if vertical or room >= 30 else 3
     draw_at = ax.yaxis if vertical else ax.xaxis
     rule = ax.axhline if vertical else ax.axvline
     (ax.set_ylim if vertical else ax.set_xlim)(*axis.limits)
     (ax.set_ylabel if vertical else ax.set_xlabel)(literal(axis.name, 40))
-    draw_at.set_major_locator(MaxNLocator(5))
+    draw_at.set_major_locator(MaxNLocator(count))
     if axis.has_missing:
         span = axis.high - axis.low
         rule(axis.high + 0.06 * span, color=RULE, linewidth=0.6, linestyle=(0, (2, 2)), zorder=1)
-        numbers = [v for v in ticks(axis.low, axis.high, 4) if v <= axis.high - 0.05 * span]
+        numbers = [v for v in ticks(axis.low, axis.high, count - 1) if v <= axis.high - 0.05 * span]
         labels = [f"{v:g}" for v in numbers]
         draw_at.set_ticks([*numbers, axis.missing_at], labels=[*labels, MISSING])
 
@@ -140,8 +144,11 @@ def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: S
     ax.set_xlabel(name)
 
 
-def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False) -> None:
-    """Set limits, ticks and name of a categorical feature along one of a panel's axes."""
+def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: int = 40) -> None:
+    """Set limits, ticks and name of a categorical feature along one of a panel's axes.
+
+    ``room`` is the width of the panel in characters: labels that need more are turned.
+    """
     at = np.arange(len(axis.labels))
     labels = [literal(label, 14) for label in axis.labels]
     along = ax.yaxis if vertical else ax.xaxis
@@ -149,8 +156,7 @@ def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False) -> None:
     along.set_ticks(at, labels=labels)
     along.set_tick_params(length=0)
     along.set_label_text(literal(axis.name, 40))
-    # A panel is about thirty characters wide.
-    if not vertical and sum(len(label) + 2 for label in labels) > 36:
+    if not vertical and (max(map(len, labels)) + 1) * len(labels) > room:
         turn = 90 if len(labels) > 10 else 35
         along.set_ticks(
             at,

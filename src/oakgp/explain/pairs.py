@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +20,7 @@ from oakgp.explain.mains import (
     finish_numeric,
     make_room,
 )
-from oakgp.explain.style import DIVERGING, LINES, literal, zero_line
+from oakgp.explain.style import DIVERGING, EFFECT, LINES, literal, zero_line
 
 Array = NDArray[np.float64]
 
@@ -40,13 +38,18 @@ class Pair(ABC):
         Largest absolute mean: the scale of the colours.
     """
 
-    #: Whether the mean is shown by colours, which need a bar beside them.
-    coloured: ClassVar[bool] = True
     limit: float
 
     @abstractmethod
-    def draw(self, ax: Axes, limit: float) -> None:
-        """Draw into a panel, with colours from ``-limit`` to ``limit``."""
+    def draw(self, ax: Axes, limit: float, room: int) -> None:
+        """Draw into a panel, with colours from ``-limit`` to ``limit``.
+
+        ``room`` is the width of the panel in characters.
+        """
+
+    @abstractmethod
+    def annotate(self, panels: list[Axes], limit: float) -> None:
+        """Add what panels side by side share: a bar of colours, or a legend."""
 
 
 def pair(
@@ -76,9 +79,12 @@ def pair(
     return Lines(component, j, b, i, a, how)
 
 
-def colours(limit: float) -> ScalarMappable:
-    """Return the scale of colours, white at 0, for a colour bar."""
-    return ScalarMappable(Normalize(-limit, limit), DIVERGING)
+def _colour_bar(panels: list[Axes], limit: float) -> None:
+    """Add the scale of colours, white at 0, beside the last panel."""
+    scale = ScalarMappable(Normalize(-limit, limit), DIVERGING)
+    bar = panels[0].figure.colorbar(scale, ax=panels, aspect=24, pad=0.03)
+    bar.outline.set_visible(False)
+    bar.set_label(EFFECT)
 
 
 class Surface(Pair):
@@ -106,7 +112,7 @@ class Surface(Pair):
         self.doubt = np.abs(self.mean) - how.bands * sd
         self.limit = float(np.abs(self.mean).max())
 
-    def draw(self, ax: Axes, limit: float) -> None:
+    def draw(self, ax: Axes, limit: float, room: int) -> None:
         """Draw contours, strips for missing values, and the rows."""
         x, y = self.x, self.y
         levels = np.linspace(-limit, limit, _BANDS + 1)
@@ -122,8 +128,12 @@ class Surface(Pair):
             step = -(-len(self.points[0]) // _MAX_POINTS)
             across, upward = (values[::step] for values in self.points)
             ax.plot(across, upward, "o", markersize=1.3, color="black", alpha=0.3, mew=0)
-        finish_numeric(ax, self.a)
+        finish_numeric(ax, self.a, room=room)
         finish_numeric(ax, self.b, vertical=True)
+
+    def annotate(self, panels: list[Axes], limit: float) -> None:
+        """Add the bar of colours."""
+        _colour_bar(panels, limit)
 
     def _draw_missing(self, ax: Axes, limit: float) -> None:
         x, y = _edges(self.x), _edges(self.y)
@@ -142,7 +152,8 @@ class Surface(Pair):
 
 
 def _edges(grid: Array) -> Array:
-    return np.r_[grid[0], 0.5 * (grid[1:] + grid[:-1]), grid[-1]]
+    middles: Array = 0.5 * (grid[1:] + grid[:-1])
+    return np.concatenate([grid[:1], middles, grid[-1:]])
 
 
 def _strip(axis: NumericAxis) -> Array:
@@ -151,8 +162,6 @@ def _strip(axis: NumericAxis) -> Array:
 
 class Lines(Pair):
     """A numeric and a categorical feature: a line with its band for each frequent level."""
-
-    coloured = False
 
     def __init__(
         self,
@@ -168,29 +177,40 @@ class Lines(Pair):
         self.b, self.n_levels = b.take(frequent), len(b.labels)
         self.limit = 0.0
 
-    def draw(self, ax: Axes, limit: float) -> None:
-        """Draw the lines and their legend; ``limit`` is for colours only."""
+    def draw(self, ax: Axes, limit: float, room: int) -> None:
+        """Draw the lines; ``limit`` is for colours only."""
         draw_histogram(ax, self.a)
         zero_line(ax)
         middle = 0.5 * (len(self.b.labels) - 1)
         for k, (label, code) in enumerate(zip(self.b.labels, self.b.codes, strict=True)):
             at = {**self.component.at, self.j: float(code)}
             line = Component(self.component.model, self.component.term, at)
-            draw_line(ax, line, self.i, self.a, self.how, LINES[k], literal(label, 18), k - middle)
-        finish_numeric(ax, self.a)
-        make_room(ax)
-        title = literal(self.b.name, 24)
+            draw_line(ax, line, self.i, self.a, self.how, LINES[k], literal(label, 12), k - middle)
+        finish_numeric(ax, self.a, room=room)
+
+    def annotate(self, panels: list[Axes], limit: float) -> None:
+        """Add the legend beside the last panel, where it hides nothing."""
+        title = literal(self.b.name, 14)
         if self.n_levels > len(self.b.labels):
-            title += f" ({len(self.b.labels)} of {self.n_levels} levels)"
-        ax.legend(title=title, title_fontsize=7, loc="best", handlelength=1.2, labelspacing=0.25)
+            title += f"\n({len(self.b.labels)} of {self.n_levels})"
+        panels[-1].legend(
+            title=title,
+            title_fontsize=7,
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.02),
+            borderaxespad=0.3,
+            handlelength=1.0,
+            handletextpad=0.5,
+            labelspacing=0.35,
+            alignment="left",
+        )
+        make_room(panels[0])
 
 
 class Tiles(Pair):
     """Two categorical features: a tile with mean and deviation for each pair of levels."""
 
-    def __init__(
-        self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis
-    ) -> None:
+    def __init__(self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis) -> None:
         mean, sd = component.grid(i, a.codes, j, b.codes)
         weight = np.abs(mean) * b.shares[:, None] * a.shares
         across, upward = _largest(weight.sum(axis=0)), _largest(weight.sum(axis=1))
@@ -200,7 +220,7 @@ class Tiles(Pair):
         self.a, self.b = a.take(across), b.take(upward)
         self.limit = float(np.abs(mean).max())
 
-    def draw(self, ax: Axes, limit: float) -> None:
+    def draw(self, ax: Axes, limit: float, room: int) -> None:
         """Draw the tiles, with numbers as long as they fit."""
         edges = [np.arange(n + 1) - 0.5 for n in (len(self.a.labels), len(self.b.labels))]
         ax.pcolormesh(
@@ -208,14 +228,14 @@ class Tiles(Pair):
         )
         if self.mean.size <= 64:
             for row, column in np.ndindex(self.mean.shape):
-                value = self.mean[row, column]
+                value = float(self.mean[row, column])
                 text = _number(value, limit)
                 if len(self.a.labels) <= 4 and len(self.b.labels) <= 5:
-                    text += f"\n±{_number(self.sd[row, column], limit).lstrip('+')}"
+                    text += f"\n±{_number(float(self.sd[row, column]), limit).lstrip('+')}"
                 dark = abs(value) > 0.6 * limit
                 color = "white" if dark else "#222222"
                 ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=color)
-        finish_levels(ax, self.a)
+        finish_levels(ax, self.a, room=room)
         finish_levels(ax, self.b, vertical=True)
         ax.set_xlim(-0.5, len(self.a.labels) - 0.5)
         ax.set_ylim(-0.5, len(self.b.labels) - 0.5)
@@ -223,6 +243,10 @@ class Tiles(Pair):
             ax.spines[side].set_visible(False)
         if not self.complete:
             ax.set_xlabel(f"{ax.get_xlabel()} ({self.shown})")
+
+    def annotate(self, panels: list[Axes], limit: float) -> None:
+        """Add the bar of colours."""
+        _colour_bar(panels, limit)
 
 
 def _largest(weights: Array) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Plots of a model's components: a panel for each term, with bands and the share of the variance."""
+"""Plots of components: a panel for each term, with its band and its share of the variance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.gridspec import SubplotSpec
+from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +17,7 @@ from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
 from oakgp.explain.layout import Cell, place
 from oakgp.explain.mains import Settings, draw_main
-from oakgp.explain.pairs import Pair, colours, pair
+from oakgp.explain.pairs import Pair, pair
 from oakgp.explain.slices import slices
 from oakgp.explain.style import EFFECT, STYLE, literal, percent
 from oakgp.kernels.terms import Term
@@ -26,7 +26,9 @@ from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
 
-_PANEL = (3.1, 2.45)  # inches
+_PANEL = (3.2, 2.45)  # inches
+_PARTS = 6  # of a column
+_ROOM = 28  # characters of a tick label's size beside a bar of colours
 
 
 def plot_components(
@@ -89,18 +91,18 @@ def plot_components(
         if figure is None:
             size = (_PANEL[0] * width, _PANEL[1] * height)
             figure = plt.figure(figsize=size, layout="constrained")
-        grid = figure.add_gridspec(height, width)
+        # Sixths of a column: two or three slices share a panel's place, and all panels one grid.
+        grid = figure.add_gridspec(height, _PARTS * width)
         for term, share, cell in zip(chosen, shares, cells, strict=True):
-            spot = grid[cell.row, cell.column : cell.column + cell.span]
             title = _title(model, term, share, cell)
             component = Component(model, term, {})
             if len(term) == 1:
-                ax = figure.add_subplot(spot)
+                (ax,) = _panels(figure, grid, cell, 1)
                 draw_main(ax, component, term[0], axes[term[0]], how)
-                _finish(ax, title, cell)
+                ax.set_title(title)
             else:
                 views = _views(component, axes, how, encoded)
-                _draw_views(figure, spot, title, views, cell)
+                _draw_views(_panels(figure, grid, cell, len(views)), title, views, cell)
     return figure
 
 
@@ -132,7 +134,9 @@ def _chosen(
         return chosen, _shares(estimator, model, chosen) if orthogonal else [None] * len(chosen)
     if max_terms < 1:
         raise ValueError(f"max_terms={max_terms!r}: give a whole number of at least 1")
-    mains = [(i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms]
+    mains: list[Term] = [
+        (i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms
+    ]
     if not orthogonal:
         return mains[:max_terms], [None] * len(mains[:max_terms])
     ranking = estimator.sobol_.ranking
@@ -163,10 +167,18 @@ def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
     return names if share is None else f"{names}  ({percent(share)})"
 
 
-def _finish(ax: Axes, title: str, cell: Cell) -> None:
-    ax.set_title(title)
-    if cell.column == 0:
-        ax.set_ylabel(EFFECT)
+def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) -> list[Axes]:
+    """Return a number of panels side by side in one place, of one height and one vertical axis."""
+    step = _PARTS * cell.span // count
+    panels: list[Axes] = []
+    for k in range(count):
+        first = _PARTS * cell.column + k * step
+        shared = panels[0] if panels else None
+        ax = figure.add_subplot(grid[cell.row, first : first + step], sharey=shared)
+        if cell.column == 0 and not panels:
+            ax.set_ylabel(EFFECT)  # unless a feature takes this axis
+        panels.append(ax)
+    return panels
 
 
 def _views(
@@ -191,28 +203,15 @@ def _wrapped(values: Array, axis: FeatureAxis) -> Array:
     return np.mod(values, axis.high) if periodic and isinstance(axis, NumericAxis) else values
 
 
-def _draw_views(
-    figure: Figure | SubFigure,
-    spot: SubplotSpec,
-    title: str,
-    views: list[tuple[str, Pair]],
-    cell: Cell,
-) -> None:
+def _draw_views(panels: list[Axes], title: str, views: list[tuple[str, Pair]], cell: Cell) -> None:
     limit = max(view.limit for _, view in views) or 1.0
-    grid = spot.subgridspec(1, len(views))
-    panels: list[Axes] = []
-    for k, (label, view) in enumerate(views):
-        ax = figure.add_subplot(grid[0, k], sharey=panels[0] if panels else None)
-        view.draw(ax, limit)
-        first = title if k == (len(views) - 1) // 2 else ""
+    room = _ROOM * cell.span // len(views)
+    middle = (len(views) - 1) // 2
+    for k, (ax, (label, view)) in enumerate(zip(panels, views, strict=True)):
+        view.draw(ax, limit, room)
+        first = title if k == middle else ""
         ax.set_title(f"{first}\n{label}" if label else first)
-        if panels:
+        if k:
             ax.tick_params(labelleft=False)
             ax.set_ylabel("")
-        panels.append(ax)
-    if views[0][1].coloured:
-        bar = figure.colorbar(colours(limit), ax=panels, aspect=24, pad=0.03)
-        bar.outline.set_visible(False)
-        bar.set_label(EFFECT)
-    elif cell.column == 0:
-        panels[0].set_ylabel(EFFECT)
+    views[0][1].annotate(panels, limit)

@@ -61,9 +61,7 @@ def plot_sobol(
     return figure
 
 
-def plot_orders(
-    estimator: Any, *, figure: Figure | SubFigure | None = None
-) -> Figure | SubFigure:
+def plot_orders(estimator: Any, *, figure: Figure | SubFigure | None = None) -> Figure | SubFigure:
     """Draw the share of the variance by interaction order.
 
     Parameters

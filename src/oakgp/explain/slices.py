@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from oakgp.explain.component import Component
-from oakgp.explain.feature_axis import FeatureAxis, NumericAxis
+from oakgp.explain.feature_axis import FeatureAxis
 from oakgp.explain.mains import Settings
 from oakgp.explain.pairs import Pair, pair
 from oakgp.explain.style import literal
@@ -35,9 +35,7 @@ def slices(
     ]
 
 
-def _fixed(
-    others: list[int], axes: dict[int, FeatureAxis]
-) -> list[tuple[str, dict[int, float]]]:
+def _fixed(others: list[int], axes: dict[int, FeatureAxis]) -> list[tuple[str, dict[int, float]]]:
     """Return description and coordinates of each slice."""
     found = {k: axes[k].slices(N_SLICES) for k in others}
     count = max(len(options) for options in found.values())
@@ -63,8 +61,3 @@ def _spread(component: Component, i: int, j: int, axes: dict[int, FeatureAxis]) 
 def _values(axis: FeatureAxis) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return some coordinates of a feature, each of about equal probability."""
     return np.array([at for _, at in axis.slices(_COARSE)])
-
-
-def is_numeric(axis: FeatureAxis) -> bool:
-    """Whether an axis is that of a numeric feature."""
-    return isinstance(axis, NumericAxis)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Settings in force while a figure is made; fonts stay the user's.
-STYLE: dict[str, Any] = {
+#: Settings in force while a figure is made; fonts stay the user's. Any, because what matplotlib
+#: declares for them differs between its releases.
+STYLE: Any = {
     "font.size": 8.0,
     "axes.titlesize": 9.0,
     "axes.titleweight": "regular",
@@ -56,6 +57,11 @@ def literal(text: object, limit: int | None = None) -> str:
     if limit is not None and len(line) > limit:
         line = line[: limit - 1].rstrip() + "…"
     return line.replace("$", r"\$")
+
+
+def rounded(value: float) -> str:
+    """Return a number with three digits, without an exponent where that is short."""
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def percent(share: float) -> str:

@@ -33,30 +33,35 @@ class Schedule:
     Parameters
     ----------
     start_rows
-        Rows of the first stage: all starts are tried and the best is followed to convergence.
+        Rows on which transforms are compared and the rival start is followed.
     middle_rows
-        Rows of the second stage.
+        Rows of the main run.
     exact_rows
         Largest number of distinct rows for which ``engine="auto"`` means the exact engine.
-    starts
-        Pairs of starting lengthscale and starting noise variance.
-    start_iterations
-        Iterations given to each start before the best one is chosen.
+    start
+        Starting lengthscale and noise variance of the main run: short and low, so that the run
+        takes away what the data do not support. From the other side (smooth and noisy) features
+        with a weak effect are often switched off before the noise has come down.
+    rival
+        The same for the rival start: smooth.
+    trial_iterations
+        Iterations of a trial.
     max_iterations
-        Iterations of the first stage's main run and of the second stage.
+        Iterations of the main run.
     final_iterations
-        Iterations on all rows when there are more than in the second stage.
+        Iterations on all rows when there are more than in the main run.
     polish_rows
         Rows the sparse bound is evaluated on while polishing.
     tolerance
         A run ends when an iteration gains less than this many nats per thousand rows.
     """
 
-    start_rows: int = 400
+    start_rows: int = 300
     middle_rows: int = 1000
     exact_rows: int = 2000
-    starts: tuple[tuple[float, float], ...] = ((1.0, 0.1), (3.0, 0.3), (0.4, 0.02))
-    start_iterations: int = 8
+    start: tuple[float, float] = (0.5, 0.01)
+    rival: tuple[float, float] = (2.0, 0.03)
+    trial_iterations: int = 10
     max_iterations: int = 120
     final_iterations: int = 12
     polish_rows: int = 20_000
@@ -161,48 +166,41 @@ class Learner:
             lambda p: sparse.negative_bound(kernel, p, rows, inducing), start, rows.n, iterations
         )
 
-    @property
-    def _first_rows(self) -> TrainingData:
-        return _subset(self.data, self.schedule.start_rows, self.seed)
+    def trial(self) -> Optimum:
+        """Follow the main start for a few iterations on few rows: to compare transforms."""
+        rows = _subset(self.data, self.schedule.start_rows, self.seed)
+        return self.run_exact(rows, self._start(self.schedule.start), self.schedule.trial_iterations)
 
-    def try_start(self, number: int, iterations: int | None = None) -> Optimum:
-        """Follow one of the schedule's starts for a few iterations, on few rows."""
-        length, noise = self.schedule.starts[number]
-        start = self.space.start(length, noise, self.seed)
-        return self.run_exact(self._first_rows, start, iterations or self.schedule.start_iterations)
+    def _start(self, pair: tuple[float, float]) -> Array:
+        length, noise = pair
+        return self.space.start(length, noise, self.seed)
 
-    def first_stage(self, first: Optimum | None = None) -> Optimum:
-        """Try all starts on few rows and follow the best to convergence.
+    def main_run(self) -> Optimum:
+        """Converge from the main start; restart from the rival's optimum if that promises more."""
+        few = _subset(self.data, self.schedule.start_rows, self.seed)
+        rows = _subset(self.data, self.schedule.middle_rows, self.seed + 1)
+        limit = self.schedule.max_iterations
+        best = self.run_exact(rows, self._start(self.schedule.start), limit)
+        rival = self.run_exact(few, self._start(self.schedule.rival), limit)
+        if rows is not few:
+            rival = self.run_exact(rows, rival.theta, 1)
+            if rival.value < best.value:
+                rival = self.run_exact(rows, rival.theta, limit)
+        return min(best, rival, key=lambda optimum: optimum.value)
+
+    def learn(self, engine: str, n_inducing: int) -> Learned:
+        """Run all stages and return the posterior given all rows.
 
         Parameters
         ----------
-        first
-            What the first start gave, when it has been tried already.
-        """
-        trials = [first if first is not None else self.try_start(0)]
-        trials += [self.try_start(k) for k in range(1, len(self.schedule.starts))]
-        best = min(trials, key=lambda optimum: optimum.value)
-        return self.run_exact(self._first_rows, best.theta, self.schedule.max_iterations)
-
-    def learn(self, first: Optimum, engine: str, n_inducing: int) -> Learned:
-        """Go on from the first stage's optimum to the posterior given all rows.
-
-        Parameters
-        ----------
-        first
-            What `first_stage` found.
         engine
             ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
         n_inducing
             Inducing points of the sparse engine.
         """
-        optimum = first
-        schedule, data = self.schedule, self.data
-        if data.n > schedule.start_rows:
-            rows = _subset(data, schedule.middle_rows, self.seed + 1)
-            optimum = self.run_exact(rows, optimum.theta, schedule.max_iterations)
+        optimum = self.main_run()
         if engine == "auto":
-            engine = "exact" if data.n <= schedule.exact_rows else "sparse"
+            engine = "exact" if self.data.n <= self.schedule.exact_rows else "sparse"
         if engine == "exact":
             return self._finish_exact(optimum)
         return self._finish_sparse(optimum, n_inducing)

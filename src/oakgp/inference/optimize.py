@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize as scipy_minimize
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from oakgp.inference.cholesky import NotPositiveDefiniteError
@@ -71,19 +72,21 @@ def minimise(
 
     begin = np.asarray(start, dtype=np.float64)
     first, _ = value_and_gradient(begin)
-    result = scipy_minimize(
-        value_and_gradient,
-        begin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=limits,
-        options={
-            "maxiter": max_iter,
-            "maxcor": 20,
-            "ftol": tolerance / max(abs(first), 1.0),
-            "gtol": 1e-5 * max(abs(first), 1.0),
-        },
-    )
+    # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
+    with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
+        result = scipy_minimize(
+            value_and_gradient,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=limits,
+            options={
+                "maxiter": max_iter,
+                "maxcor": 20,
+                "ftol": tolerance / max(abs(first), 1.0),
+                "gtol": 1e-5 * max(abs(first), 1.0),
+            },
+        )
     return Optimum(
         np.asarray(result.x), float(result.fun), bool(result.status == 0), int(result.nfev) + 1
     )

@@ -32,9 +32,9 @@ MAX_ORDER = 16  # orders that fit in the registers; above it: `reference`, block
 _FEATURES = 8  # features whose derivatives one launch of the gradient takes
 _VALUE_TILE = 32  # square: the triangle of the symmetric case is folded into a rectangle
 _VALUE_WARPS = 8
-_TILE_ROWS, _TILE_COLUMNS = 16, 16
-_GRADIENT_WARPS = 8
-_PROGRAMS = 2112  # strips of rows x strips of columns: 16 for each of an H200's 132 processors
+_TILE_ROWS, _TILE_COLUMNS, _GRADIENT_WARPS = 1, 32, 1  # one warp: no barrier between features
+_PROGRAMS = 4224  # strips of rows x strips of columns: 32 for each of an H200's 132 processors
+_GROUP = 8  # rows that a strip takes together: they share lines of the cotangent
 _TABLE_ENTRIES = 1 << 25  # entries of the buffer of derivatives by looked-up entries
 _BLOCK_ENTRIES = 1 << 26  # entries that the plain torch path keeps for its reverse mode
 
@@ -334,6 +334,7 @@ def _gradient_kernel(
     KINDS: tl.constexpr,
     FORCED: tl.constexpr,
     ORDERS: tl.constexpr,
+    GROUP: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
@@ -350,10 +351,13 @@ def _gradient_kernel(
     by_order = (zero,) * (R + 1)
     by_scale = (zero,) * FEATURES
     by_slope = (zero,) * FEATURES
-    for row in range(row_start + strip_row * ROWS, row_stop, tl.num_programs(0) * ROWS):
+    groups = tl.cdiv(row_stop - row_start, tl.num_programs(0) * GROUP)
+    for tile in range(groups * (GROUP // ROWS)):
+        group = tile * ROWS // GROUP * tl.num_programs(0) + strip_row
+        row = row_start + group * GROUP + tile * ROWS % GROUP
         i = row + tl.arange(0, ROWS)[:, None]
         by_row = (zero,) * FEATURES
-        stop = m.to(tl.int32)
+        stop = tl.where(row < row_stop, m.to(tl.int32), 0)
         if SYMMETRIC:  # the lower half stands for both
             stop = tl.minimum(stop, row + ROWS)
         for column in range(strip_column * COLUMNS, stop, tl.num_programs(1) * COLUMNS):
@@ -521,8 +525,8 @@ def value(layout: Layout, weights: Weights, left: Points, right: Points | None) 
 
 def _strips(n: int, m: int) -> tuple[int, int]:
     """Give the strips of rows and of columns: about `_PROGRAMS` pairs, the least memory."""
-    high, wide = max(1, triton.cdiv(n, _TILE_ROWS)), max(1, triton.cdiv(m, _TILE_COLUMNS))
-    columns = min(wide, max(1, round(math.sqrt(_PROGRAMS * wide / high))))
+    high, wide = max(1, triton.cdiv(n, _GROUP)), max(1, triton.cdiv(m, _TILE_COLUMNS))
+    columns = min(wide, max(1, round(math.sqrt(_PROGRAMS * m / max(1, n)))))
     return min(high, max(1, _PROGRAMS // columns)), columns
 
 
@@ -550,7 +554,7 @@ def gradient(
     d_tables = zeros(weights.tables.shape)
     launches = _launches(layout)
     pages = max(len(_looked_up(layout, features)) for features in launches)
-    rows = max(1, _TABLE_ENTRIES // max(1, pages * m * _TILE_ROWS)) * _TILE_ROWS
+    rows = max(1, _TABLE_ENTRIES // max(1, pages * m * _GROUP)) * _GROUP
     rows = min(rows, n) if pages else n
     buffer = zeros(pages * rows * m)
     for start in range(0, n, max(1, rows)):
@@ -575,6 +579,7 @@ def gradient(
                     KINDS=tuple(int(layout.kinds[i]) for i in features),
                     FORCED=tuple(int(layout.mandatory[i]) for i in features),
                     ORDERS=features.start == 0,
+                    GROUP=_GROUP,
                     ROWS=_TILE_ROWS,
                     COLUMNS=_TILE_COLUMNS,
                     num_warps=_GRADIENT_WARPS,

@@ -1,0 +1,111 @@
+"""The optimiser's vector: there and back, bounds, priors, starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from oakgp.inference.space import ORDER_RATE, Bounds, ParameterSpace
+from oakgp.kernels.additive import AdditiveKernel, Parameters
+from oakgp.kernels.terms import term_set
+from tests.references import mixed_features, random_parameters, tensor
+
+FEATURES = mixed_features()
+KERNELS = {
+    "mixed": AdditiveKernel(FEATURES, term_set(7, 3)),
+    "numeric": AdditiveKernel(FEATURES[:3], term_set(3, 2)),
+    "categorical": AdditiveKernel(FEATURES[5:], term_set(2, 2)),
+    "none": AdditiveKernel((), term_set(0, 0)),
+}
+
+spaces = pytest.mark.parametrize(
+    "space",
+    [
+        pytest.param(ParameterSpace(kernel, learn_scales=scales and name != "none", tied=tied),
+                     id=f"{name}-scales={scales}-tied={tied}")
+        for name, kernel in KERNELS.items()
+        for scales in (False, True)
+        for tied in (False, True)
+    ],
+)
+
+
+def flat(parameters: Parameters) -> list[torch.Tensor]:
+    p = parameters
+    return [p.lengthscales, p.scales, p.order_variances, p.noise, *p.mixing, *p.diagonal]
+
+
+@spaces
+def test_unpack_undoes_pack(space: ParameterSpace) -> None:
+    parameters = random_parameters(space.kernel, np.random.default_rng(0))
+    theta = space.pack(parameters)
+    assert len(theta) == len(space.limits())
+    back = space.unpack(tensor(theta))
+    np.testing.assert_allclose(space.pack(back), theta, atol=1e-14)
+    lengths = back.lengthscales.numpy()
+    np.testing.assert_allclose(lengths[space.numeric], parameters.lengthscales[space.numeric])
+    assert (np.delete(lengths, space.numeric) == 1).all()
+    if space.learn_scales:
+        torch.testing.assert_close(back.scales, parameters.scales)
+    else:
+        assert (back.scales == 1).all()
+    if space.tied:
+        assert (back.order_variances == parameters.order_variances[0]).all()
+    else:
+        torch.testing.assert_close(back.order_variances, parameters.order_variances)
+    for one, other in zip(flat(back)[3:], flat(parameters)[3:], strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@spaces
+def test_starts_are_within_bounds_and_seeded(space: ParameterSpace) -> None:
+    low, high = np.array(space.limits()).T
+    assert (low < high).all()
+    for length, noise in ((1.0, 0.1), (1e9, 1e-20), (1e-9, 1e9)):
+        start = space.start(length, noise, seed=4)
+        assert ((low <= start) & (start <= high)).all()
+        np.testing.assert_array_equal(start, space.start(length, noise, seed=4))
+    if space.kernel.categorical:
+        assert (space.start(1.0, 0.1, seed=4) != space.start(1.0, 0.1, seed=5)).any()
+
+
+@spaces
+def test_every_entry_of_the_vector_matters(space: ParameterSpace) -> None:
+    """The Jacobian of the hyperparameters by the vector has a row's worth in every column."""
+    theta = tensor(space.pack(random_parameters(space.kernel, np.random.default_rng(1))))
+
+    def everything(vector: torch.Tensor) -> torch.Tensor:
+        return torch.cat([t.reshape(-1) for t in flat(space.unpack(vector))])
+
+    jacobian = torch.autograd.functional.jacobian(everything, theta)
+    assert bool((jacobian.abs().sum(dim=0) > 0).all())
+
+
+def test_vectors_are_clipped_to_the_bounds() -> None:
+    space = ParameterSpace(KERNELS["numeric"], bounds=Bounds(lengthscale=(0.5, 2.0), noise=(0.1, 1)))
+    parameters = random_parameters(space.kernel, np.random.default_rng(0))
+    extreme = Parameters(
+        tensor([0.01, 1.0, 50.0]), parameters.scales, parameters.order_variances, tensor(1e-9)
+    )
+    back = space.unpack(tensor(space.pack(extreme)))
+    np.testing.assert_allclose(back.lengthscales, [0.5, 1.0, 2.0])
+    assert float(back.noise) == pytest.approx(0.1)
+
+
+def test_log_prior_is_the_sum_of_the_log_densities() -> None:
+    kernel = KERNELS["mixed"]
+    p = random_parameters(kernel, np.random.default_rng(3))
+    orders = -ORDER_RATE * float(p.order_variances.sum())
+    tables = -sum(float((w**2).sum()) / 2 for w in p.mixing) - sum(float(k.sum()) for k in p.diagonal)
+    plain = ParameterSpace(kernel).log_prior(p)
+    assert float(plain) == pytest.approx(orders + tables)
+    scaled = ParameterSpace(kernel, learn_scales=True, scale_rate=0.7).log_prior(p)
+    assert float(scaled) == pytest.approx(orders + tables - 0.7 * float(p.scales.sum()))
+
+
+def test_higher_orders_start_smaller() -> None:
+    space = ParameterSpace(KERNELS["mixed"])
+    orders = space.unpack(tensor(space.start(1.0, 0.1, 0))).order_variances.tolist()
+    assert orders[1:] == sorted(orders[1:], reverse=True)
+    assert orders[3] < orders[1]
