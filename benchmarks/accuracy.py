@@ -70,9 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     for part in arguments.sets.split(","):
         names += GROUPS.get(part, (part,))
     options = json.loads(arguments.options)
-    done = {
-        (r["set"], r["split"]) for r in read(arguments.out) if r["options"] == options
-    }
+    done = {(r["set"], r["split"]) for r in read(arguments.out) if r["options"] == options}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         for seed in range(arguments.splits):

@@ -13,6 +13,7 @@ for each of 64 units of each multiprocessor at the clock of `CLOCK` (H200: 132 x
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import math
@@ -261,15 +262,16 @@ def timing(case: Case) -> dict[str, Any]:
     return result
 
 
-VALUE_TILES = ((16, 1), (16, 2), (32, 4), (32, 8))
-GRADIENT_TILES = (
-    (1, 32, 1, 2112),
-    (1, 32, 1, 4224),
-    (1, 32, 1, 8448),
-    (2, 32, 1, 4224),
-    (4, 32, 1, 4224),
-    (1, 64, 2, 4224),
-    (8, 16, 4, 2112),
+SIZES = (
+    {"_VALUE_TILE": 16, "_VALUE_WARPS": 1},
+    {"_VALUE_TILE": 16, "_VALUE_WARPS": 2},
+    {"_VALUE_TILE": 32, "_VALUE_WARPS": 8},
+    {"_FEATURES": 8},
+    {"_FEATURES": 9},
+    {"_FEATURES": 8, "_TILE_ROWS": 2},
+    {"_FEATURES": 8, "_PROGRAMS": 4224},
+    {"_FEATURES": 8, "_PROGRAMS": 16896},
+    {"_FEATURES": 8, "_SPAN": 256},
 )
 
 
@@ -279,31 +281,29 @@ def tune(case: Case, shard: int | None, shards: int) -> list[dict[str, Any]]:
         case = smooth(64, 64, len(case.kinds), case.order)
     layout = case.layout
     weights, left, right, cotangent = make_problem(case)
-    names = ("_VALUE_TILE", "_VALUE_WARPS", "_TILE_ROWS", "_TILE_COLUMNS", "_GRADIENT_WARPS")
-    kept = {name: getattr(cuda, name) for name in (*names, "_PROGRAMS")}
     results = []
-    for k, sizes in enumerate((*VALUE_TILES, *GRADIENT_TILES)):
+    for k, sizes in enumerate(SIZES):
         if shard is not None and k % shards != shard:
             continue
-        if len(sizes) == 2:
-            cuda._VALUE_TILE, cuda._VALUE_WARPS = sizes
-
-            def call() -> object:
-                return cuda.value(layout, weights, left, right)
+        kept = {name: getattr(cuda, name) for name in sizes}
+        for name, size in sizes.items():
+            setattr(cuda, name, size)
+        cuda._launches.cache_clear()
+        cuda._meta.cache_clear()
+        if "_VALUE_TILE" in sizes:
+            call = functools.partial(cuda.value, layout, weights, left, right)
         else:
-            cuda._TILE_ROWS, cuda._TILE_COLUMNS, cuda._GRADIENT_WARPS, cuda._PROGRAMS = sizes
-
-            def call() -> object:
-                return cuda.gradient(layout, weights, left, right, cotangent)
-
+            call = functools.partial(cuda.gradient, layout, weights, left, right, cotangent)
         if shard is None:
             ms = median_ms(call, 0.4, 9)
             results.append({"case": str(case), "sizes": sizes, "ms": ms})
             print(f"  {case}: {sizes} {ms:.3f} ms", flush=True)
         else:
             call()
-    for name, value in kept.items():
-        setattr(cuda, name, value)
+        for name, size in kept.items():
+            setattr(cuda, name, size)
+    cuda._launches.cache_clear()
+    cuda._meta.cache_clear()
     torch.cuda.synchronize()
     return results
 
@@ -332,6 +332,9 @@ def checks() -> list[Case]:
         Case(130, 70, (Kind.MATERN52, Kind.TABLE) * 10, 20),
         Case(1000, None, (Kind.SQUARED_EXPONENTIAL,) * 8, 8),
         Case(5000, 3000, MIXED, 3, (1,)),
+        Case(3000, None, MIXED * 3, 2, (4,)),
+        Case(3001, 2999, (Kind.SQUARED_EXPONENTIAL,) * 18, 2),
+        Case(2999, None, (Kind.MATERN32,) * 8, 4),
     ]
     return cases
 

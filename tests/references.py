@@ -290,10 +290,12 @@ def term_covariance(problem: Problem, term: Term, a: Array, b: Array) -> Array:
 
 def covariance(problem: Problem, a: Array, b: Array) -> Array:
     """Prior covariance of the whole function: the sum over all terms."""
-    return sum(
-        (term_covariance(problem, u, a, b) for u in problem.terms),
-        np.zeros((a.shape[1], b.shape[1])),
-    )
+    pages = [page(problem, i, x, z) for i, (x, z) in enumerate(zip(a, b, strict=True))]
+    total = np.zeros((a.shape[1], b.shape[1]))
+    for u in problem.terms:
+        level = float(problem.parameters.order_variances[len(u)])
+        total += level * np.prod([np.ones_like(total), *(pages[i] for i in u)], axis=0)
+    return total
 
 
 @dataclass(frozen=True)

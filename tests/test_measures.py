@@ -138,7 +138,9 @@ def test_expectations_are_differentiable_by_the_lengthscale(
     (slope,) = torch.autograd.grad(t(length) @ tensor(np.arange(1.0, 8.0)), length)
     step = 1e-5
     numeric = (t(tensor(0.8 + step)) - t(tensor(0.8 - step))) / (2 * step)
-    np.testing.assert_allclose(float(slope), float(numeric @ tensor(np.arange(1.0, 8.0))), rtol=1e-6)
+    np.testing.assert_allclose(
+        float(slope), float(numeric @ tensor(np.arange(1.0, 8.0))), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", list(MEASURE_CASES))
@@ -252,7 +254,9 @@ def test_gaussian_is_a_mixture_of_one() -> None:
 
 
 def test_missing_atom_has_the_share_of_missing_rows() -> None:
-    measure = fit_measure("uniform", np.array([0.0, np.nan, 2.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0]))
+    measure = fit_measure(
+        "uniform", np.array([0.0, np.nan, 2.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    )
     assert measure == MissingAtom(Uniform(0.0, 2.0), 0.2)
 
 

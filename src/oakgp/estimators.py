@@ -196,7 +196,9 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ig
         target = _response(y)
         n = _length(X)
         if n is not None and n != len(target):
-            raise ValueError(f"X has {n} rows but y has {len(target)}: they must be of equal length")
+            raise ValueError(
+                f"X has {n} rows but y has {len(target)}: they must be of equal length"
+            )
         weights = _weights(sample_weight, len(target))
         self.model_ = fit_model(
             X, target, weights, options, categorical_features=self.categorical_features

@@ -154,9 +154,7 @@ def _learner(
         forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
         forced=_terms(options.forced_terms, names, "forced_terms"),
     )
-    kernel = AdditiveKernel(
-        tuple(column.feature for column in columns), terms, options.orthogonal
-    )
+    kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
     space = ParameterSpace(
         kernel,
         learn_scales=options.feature_variances and d > 0,

@@ -292,8 +292,13 @@ def _expectation_maximisation(
     w = np.full(count, 1.0 / count)
     mu = np.interp((np.arange(count) + 0.5) / count, position, x)
     floor = (1e-3 * scale) ** 2  # a component on a single atom would have infinite density
-    delta = np.full(count, max(floor, float(np.average((x - np.average(x, weights=mass)) ** 2,
-                                                       weights=mass)) / count**2))
+    delta = np.full(
+        count,
+        max(
+            floor,
+            float(np.average((x - np.average(x, weights=mass)) ** 2, weights=mass)) / count**2,
+        ),
+    )
     previous = -math.inf
     loglik = previous
     for _ in range(n_iter):

@@ -78,7 +78,9 @@ class ModelColumn:
         return cls(feature, None if d["flow"] is None else flow_from_dict(d["flow"]))
 
 
-def per_feature(option: str, value: T | Mapping[str, T], names: Sequence[str], default: T) -> list[T]:
+def per_feature(
+    option: str, value: T | Mapping[str, T], names: Sequence[str], default: T
+) -> list[T]:
     """Return one setting a feature from a single value or a mapping from feature names."""
     if not isinstance(value, Mapping):
         return [value] * len(names)

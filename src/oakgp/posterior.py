@@ -158,7 +158,9 @@ class Posterior:
             variances.append((prior - explained).clamp_min(0.0))
         return torch.cat(means), torch.cat(variances)
 
-    def covariance(self, x: Tensor, other: Tensor | None = None, term: Term | None = None) -> Tensor:
+    def covariance(
+        self, x: Tensor, other: Tensor | None = None, term: Term | None = None
+    ) -> Tensor:
         """Return the posterior covariance of f, or of one component, between points ``[n, m]``."""
         chosen = self._selection(term)
         left = self.features.points(x)

@@ -50,8 +50,11 @@ def test_the_first_jitter_can_be_asked_for() -> None:
 
 
 def test_an_indefinite_matrix_is_an_error_with_its_name_and_a_remedy() -> None:
-    with pytest.raises(NotPositiveDefiniteError, match=r"the kernel matrix \(4 rows\) is not posi.*"
-                       r"raise the lower bound of the noise or remove near-duplicate rows"):
+    with pytest.raises(
+        NotPositiveDefiniteError,
+        match=r"the kernel matrix \(4 rows\) is not posi.*"
+        r"raise the lower bound of the noise or remove near-duplicate rows",
+    ):
         cholesky(spectrum([-1.0, 0.5, 1.0, 3.0]), "the kernel matrix")
 
 

@@ -22,8 +22,10 @@ KERNELS = {
 spaces = pytest.mark.parametrize(
     "space",
     [
-        pytest.param(ParameterSpace(kernel, learn_scales=scales and name != "none", tied=tied),
-                     id=f"{name}-scales={scales}-tied={tied}")
+        pytest.param(
+            ParameterSpace(kernel, learn_scales=scales and name != "none", tied=tied),
+            id=f"{name}-scales={scales}-tied={tied}",
+        )
         for name, kernel in KERNELS.items()
         for scales in (False, True)
         for tied in (False, True)
@@ -83,7 +85,9 @@ def test_every_entry_of_the_vector_matters(space: ParameterSpace) -> None:
 
 
 def test_vectors_are_clipped_to_the_bounds() -> None:
-    space = ParameterSpace(KERNELS["numeric"], bounds=Bounds(lengthscale=(0.5, 2.0), noise=(0.1, 1)))
+    space = ParameterSpace(
+        KERNELS["numeric"], bounds=Bounds(lengthscale=(0.5, 2.0), noise=(0.1, 1))
+    )
     parameters = random_parameters(space.kernel, np.random.default_rng(0))
     extreme = Parameters(
         tensor([0.01, 1.0, 50.0]), parameters.scales, parameters.order_variances, tensor(1e-9)
@@ -97,7 +101,9 @@ def test_log_prior_is_the_sum_of_the_log_densities() -> None:
     kernel = KERNELS["mixed"]
     p = random_parameters(kernel, np.random.default_rng(3))
     orders = -ORDER_RATE * float(p.order_variances.sum())
-    tables = -sum(float((w**2).sum()) / 2 for w in p.mixing) - sum(float(k.sum()) for k in p.diagonal)
+    tables = -sum(float((w**2).sum()) / 2 for w in p.mixing) - sum(
+        float(k.sum()) for k in p.diagonal
+    )
     plain = ParameterSpace(kernel).log_prior(p)
     assert float(plain) == pytest.approx(orders + tables)
     scaled = ParameterSpace(kernel, learn_scales=True, scale_rate=0.7).log_prior(p)

@@ -147,13 +147,9 @@ def test_the_constant_is_a_term() -> None:
 
 def test_float32_agrees_with_float64() -> None:
     p = problem("all up to 3")
-    double = p.kernel.matrix(
-        p.kernel.weights(p.parameters), p.kernel.points(p.parameters, p.x)
-    )
+    double = p.kernel.matrix(p.kernel.weights(p.parameters), p.kernel.points(p.parameters, p.x))
     parameters = p.parameters.to("cpu", torch.float32)
-    single = p.kernel.matrix(
-        p.kernel.weights(parameters), p.kernel.points(parameters, p.x.float())
-    )
+    single = p.kernel.matrix(p.kernel.weights(parameters), p.kernel.points(parameters, p.x.float()))
     assert single.dtype == torch.float32
     scale = float(double.abs().max())
     np.testing.assert_allclose(single, double, atol=2e-5 * scale)

@@ -120,7 +120,9 @@ def test_one_atom_leaves_nothing() -> None:
     """The constrained kernel of a constant feature is identically 0 there (DESIGN, trap 3)."""
     for kernel in kernel_cases():
         feature = Feature("x", kernel, Empirical((0.4,), (1.0,)))
-        np.testing.assert_allclose(matrix(feature, np.full(3, 0.4), np.full(3, 0.4), 0.8), 0, atol=1e-15)
+        np.testing.assert_allclose(
+            matrix(feature, np.full(3, 0.4), np.full(3, 0.4), 0.8), 0, atol=1e-15
+        )
 
 
 def test_missing_at_prediction_only_has_mean_zero_and_the_full_prior_variance() -> None:
@@ -182,7 +184,12 @@ def test_categorical_sobol_matrix_equals_monte_carlo(n_levels: int, has_missing:
     additive = AdditiveKernel((feature,), term_set(1, 1))
     w, kappa = rng.normal(0, 1, (n_levels, 2)), rng.uniform(0.2, 2, n_levels)
     parameters = Parameters(
-        tensor([1.0]), tensor([2.5]), tensor([1.0, 1.0]), tensor(0.1), (tensor(w),), (tensor(kappa),)
+        tensor([1.0]),
+        tensor([2.5]),
+        tensor([1.0, 1.0]),
+        tensor(0.1),
+        (tensor(w),),
+        (tensor(kappa),),
     )
     codes = torch.arange(kernel.table_size, dtype=torch.float64)
     got = additive.sobol_matrix(parameters, 0, codes, codes).numpy()

@@ -28,9 +28,7 @@ def expected(max_order: int, forbidden: list[Term], forced: list[Term]) -> set[T
 
 
 @given(st.integers(0, 7), st.lists(TERMS, max_size=4), st.lists(TERMS, max_size=3))
-def test_terms_equal_brute_force(
-    max_order: int, forbidden: list[Term], forced: list[Term]
-) -> None:
+def test_terms_equal_brute_force(max_order: int, forbidden: list[Term], forced: list[Term]) -> None:
     terms = term_set(D, max_order, forbidden, forced)
     truth = expected(max_order, forbidden, forced)
     assert {u for u in subsets() if u in terms} == truth

@@ -161,7 +161,9 @@ def test_no_features_leave_the_constant() -> None:
     layout = make_layout((), order=0)
     weights = Weights(torch.tensor([1.7]), *(torch.zeros(0) for _ in range(3)))
     points = Points(torch.zeros(0, 4), torch.zeros(0, 4))
-    np.testing.assert_array_equal(ops.additive_kernel(layout, weights, points), np.full((4, 4), 1.7, np.float32))
+    np.testing.assert_array_equal(
+        ops.additive_kernel(layout, weights, points), np.full((4, 4), 1.7, np.float32)
+    )
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

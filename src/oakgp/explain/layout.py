@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cell:
-    """A panel's place: its row, its first column, and how many columns it spans."""
+    """A panel's place: its row, its first column, and how many columns it covers."""
 
     row: int
     column: int

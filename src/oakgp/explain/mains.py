@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, LevelAxis, NumericAxis
-from oakgp.explain.style import INK, MISSING, PALE, RULE, literal, ticks, zero_line
+from oakgp.explain.style import INK, MISSING, PALE, RULE, STEPS, literal, ticks, zero_line
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,7 @@ def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room:
     rule = ax.axhline if vertical else ax.axvline
     (ax.set_ylim if vertical else ax.set_xlim)(*axis.limits)
     (ax.set_ylabel if vertical else ax.set_xlabel)(literal(axis.name, 40))
-    draw_at.set_major_locator(MaxNLocator(count))
+    draw_at.set_major_locator(MaxNLocator(count, steps=STEPS))
     if axis.has_missing:
         span = axis.high - axis.low
         rule(axis.high + 0.06 * span, color=RULE, linewidth=0.6, linestyle=(0, (2, 2)), zorder=1)

@@ -27,7 +27,6 @@ from oakgp.sensitivity.quadratic import PairBlocks
 Array = NDArray[np.float64]
 
 _PANEL = (3.2, 2.45)  # inches
-_PARTS = 6  # of a column
 _ROOM = 28  # characters of a tick label's size beside a bar of colours
 
 
@@ -91,13 +90,13 @@ def plot_components(
         if figure is None:
             size = (_PANEL[0] * width, _PANEL[1] * height)
             figure = plt.figure(figsize=size, layout="constrained")
-        # Sixths of a column: two or three slices share a panel's place, and all panels one grid.
-        grid = figure.add_gridspec(height, _PARTS * width)
+        heights, widths = _sizes(chosen, cells, height, width)
+        grid = figure.add_gridspec(height, width, height_ratios=heights, width_ratios=widths)
         for term, share, cell in zip(chosen, shares, cells, strict=True):
             title = _title(model, term, share, cell)
             component = Component(model, term, {})
             if len(term) == 1:
-                (ax,) = _panels(figure, grid, cell, 1)
+                (ax,) = _panels(figure, grid, cell, 0)
                 draw_main(ax, component, term[0], axes[term[0]], how)
                 ax.set_title(title)
             else:
@@ -168,17 +167,34 @@ def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
 
 
 def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) -> list[Axes]:
-    """Return a number of panels side by side in one place, of one height and one vertical axis."""
-    step = _PARTS * cell.span // count
+    """Return panels side by side in one place, with one vertical axis.
+
+    They get a grid of their own: in the figure's grid their colour bar or legend would make every
+    panel of the column narrower. ``count=0`` means one panel, lined up with the figure's others.
+    """
+    spot = grid[cell.row, cell.column : cell.column + cell.span]
+    inner = spot.subgridspec(1, max(1, count))
+    spots = [inner[0, k] for k in range(count)] if count else [spot]
     panels: list[Axes] = []
-    for k in range(count):
-        first = _PARTS * cell.column + k * step
-        shared = panels[0] if panels else None
-        ax = figure.add_subplot(grid[cell.row, first : first + step], sharey=shared)
-        if cell.column == 0 and not panels:
-            ax.set_ylabel(EFFECT)  # unless a feature takes this axis
-        panels.append(ax)
+    for each in spots:
+        panels.append(figure.add_subplot(each, sharey=panels[0] if panels else None))
+    if cell.column == 0:
+        panels[0].set_ylabel(EFFECT)  # unless a feature takes this axis
     return panels
+
+
+def _sizes(
+    terms: Sequence[Term], cells: Sequence[Cell], height: int, width: int
+) -> tuple[list[float], list[float]]:
+    """Return the heights of rows and widths of columns.
+
+    The layout gives labels a margin beside the figure's own panels, the main effects. A row or
+    column without one has its labels inside, so it gets more room.
+    """
+    plain = [cell for term, cell in zip(terms, cells, strict=True) if len(term) == 1]
+    rows, columns = {cell.row for cell in plain}, {cell.column for cell in plain}
+    heights = [1.0 if row in rows else 1.25 for row in range(height)]
+    return heights, [1.0 if column in columns else 1.2 for column in range(width)]
 
 
 def _views(

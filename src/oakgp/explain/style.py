@@ -47,6 +47,9 @@ RULE = "#8a8f96"  # zero lines, separators
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9")
 DIVERGING = "RdBu_r"
 
+#: Mantissas of the distance between ticks.
+STEPS = [1, 2, 2.5, 5, 10]
+
 MISSING = "missing"
 EFFECT = "effect on the response"
 
@@ -73,7 +76,7 @@ def percent(share: float) -> str:
 
 def ticks(low: float, high: float, count: int = 5) -> Array:
     """Return round numbers between two limits."""
-    values = np.asarray(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
+    values = np.asarray(MaxNLocator(count, steps=STEPS).tick_values(low, high))
     slack = 1e-9 * (high - low)
     return values[(values >= low - slack) & (values <= high + slack)]
 

@@ -69,8 +69,8 @@ class TrainingData:
         """
         extra = self.total_weight - self.n
         constant = -0.5 * float(torch.log(self.weight).sum())
-        return constant - 0.5 * extra * torch.log(2.0 * torch.pi * noise) - 0.5 * (
-            self.within / noise
+        return (
+            constant - 0.5 * extra * torch.log(2.0 * torch.pi * noise) - 0.5 * (self.within / noise)
         )
 
 

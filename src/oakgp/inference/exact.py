@@ -49,9 +49,7 @@ class _Evidence(torch.autograd.Function):
         return gradient, gradient.diagonal().clone(), None
 
 
-def negative_evidence(
-    kernel: AdditiveKernel, parameters: Parameters, data: TrainingData
-) -> Tensor:
+def negative_evidence(kernel: AdditiveKernel, parameters: Parameters, data: TrainingData) -> Tensor:
     """Return -log p(y | X, hyperparameters), O(n^3), differentiable in the hyperparameters."""
     points = kernel.points(parameters, data.x)
     matrix = kernel.matrix(kernel.weights(parameters), points)

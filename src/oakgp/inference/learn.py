@@ -33,19 +33,19 @@ class Schedule:
     Parameters
     ----------
     start_rows
-        Rows on which transforms are compared and the rival start is followed.
+        Rows on which transforms are compared and the rival starts are followed.
     middle_rows
         Rows of the main run.
     exact_rows
         Largest number of distinct rows for which ``engine="auto"`` means the exact engine.
     start
-        Starting lengthscale and noise variance of the main run: short and low, so that the run
-        takes away what the data do not support. From the other side (smooth and noisy) features
-        with a weak effect are often switched off before the noise has come down.
-    rival
-        The same for the rival start: smooth.
+        Starting lengthscale and noise variance of the main run.
+    rivals
+        The same for rival starts: rough and smooth.
     trial_iterations
         Iterations of a trial.
+    rival_iterations
+        Iterations of a rival on few rows.
     max_iterations
         Iterations of the main run.
     final_iterations
@@ -59,9 +59,10 @@ class Schedule:
     start_rows: int = 300
     middle_rows: int = 1000
     exact_rows: int = 2000
-    start: tuple[float, float] = (0.5, 0.01)
-    rival: tuple[float, float] = (2.0, 0.03)
+    start: tuple[float, float] = (1.0, 0.1)
+    rivals: tuple[tuple[float, float], ...] = ((0.5, 0.01), (2.0, 0.03))
     trial_iterations: int = 10
+    rival_iterations: int = 50
     max_iterations: int = 120
     final_iterations: int = 12
     polish_rows: int = 20_000
@@ -131,7 +132,9 @@ class Learner:
         self.space, self.data, self.schedule, self.seed = space, data, schedule, seed
         self.n_evaluations = 0
 
-    def _run(self, value: Callable[[Parameters], Tensor], start: Array, n: int, iters: int) -> Optimum:
+    def _run(
+        self, value: Callable[[Parameters], Tensor], start: Array, n: int, iters: int
+    ) -> Optimum:
         space = self.space
 
         def objective(theta: Tensor) -> Tensor:
@@ -169,24 +172,31 @@ class Learner:
     def trial(self) -> Optimum:
         """Follow the main start for a few iterations on few rows: to compare transforms."""
         rows = _subset(self.data, self.schedule.start_rows, self.seed)
-        return self.run_exact(rows, self._start(self.schedule.start), self.schedule.trial_iterations)
+        return self.run_exact(
+            rows, self._start(self.schedule.start), self.schedule.trial_iterations
+        )
 
     def _start(self, pair: tuple[float, float]) -> Array:
         length, noise = pair
         return self.space.start(length, noise, self.seed)
 
     def main_run(self) -> Optimum:
-        """Converge from the main start; restart from the rival's optimum if that promises more."""
+        """Converge from the main start; restart from a rival's optimum if it promises more.
+
+        Rivals are followed on few rows; one evaluation on the main run's rows tells whether the
+        first optimum was a poor one.
+        """
         few = _subset(self.data, self.schedule.start_rows, self.seed)
         rows = _subset(self.data, self.schedule.middle_rows, self.seed + 1)
         limit = self.schedule.max_iterations
         best = self.run_exact(rows, self._start(self.schedule.start), limit)
-        rival = self.run_exact(few, self._start(self.schedule.rival), limit)
-        if rows is not few:
-            rival = self.run_exact(rows, rival.theta, 1)
-            if rival.value < best.value:
-                rival = self.run_exact(rows, rival.theta, limit)
-        return min(best, rival, key=lambda optimum: optimum.value)
+        for pair in self.schedule.rivals:
+            rival = self.run_exact(few, self._start(pair), self.schedule.rival_iterations)
+            promise = rival if rows.n == few.n else self.run_exact(rows, rival.theta, 1)
+            if promise.value < best.value:
+                rival = self.run_exact(rows, promise.theta, limit)
+                best = min(best, rival, key=lambda optimum: optimum.value)
+        return best
 
     def learn(self, engine: str, n_inducing: int) -> Learned:
         """Run all stages and return the posterior given all rows.
@@ -245,4 +255,3 @@ class Learner:
             jitter,
             len(inducing),
         )
-

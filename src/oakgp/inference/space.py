@@ -44,15 +44,15 @@ class ParameterSpace:
         Whether all order variances are one number (the product kernel prod_d (1 + k~_d)).
     bounds
         Limits.
-    scale_rate
-        Rate of the exponential prior on the feature variances.
+    scale_spread
+        Standard deviation of the Gaussian prior on the log feature variances.
     """
 
     kernel: AdditiveKernel
     learn_scales: bool = False
     tied: bool = False
     bounds: Bounds = field(default_factory=Bounds)
-    scale_rate: float = 1.0
+    scale_spread: float = 1.0
 
     @property
     def numeric(self) -> list[int]:
@@ -66,9 +66,7 @@ class ParameterSpace:
         return len(self.numeric), n_scales, n_orders, 1
 
     def _categorical(self) -> list[CategoricalKernel]:
-        return [
-            f.kernel for f in self.kernel.features if isinstance(f.kernel, CategoricalKernel)
-        ]
+        return [f.kernel for f in self.kernel.features if isinstance(f.kernel, CategoricalKernel)]
 
     def unpack(self, theta: Tensor) -> Parameters:
         """Return the hyperparameters of a vector, differentiable."""
@@ -118,7 +116,9 @@ class ParameterSpace:
         n_length, n_scales, n_orders, _ = self._sizes
         b = self.bounds
         logs = [(b.lengthscale, n_length), (b.scale, n_scales), (b.order_variance, n_orders)]
-        limits = [tuple(np.log(pair)) for pair, count in [*logs, (b.noise, 1)] for _ in range(count)]
+        limits = [
+            tuple(np.log(pair)) for pair, count in [*logs, (b.noise, 1)] for _ in range(count)
+        ]
         for kernel in self._categorical():
             limits += [b.mixing] * (kernel.n_levels * kernel.rank)
             limits += [tuple(np.log(b.diagonal))] * kernel.n_levels
@@ -151,13 +151,14 @@ class ParameterSpace:
     def log_prior(self, parameters: Parameters) -> Tensor:
         """Return the log density of the priors, up to a constant (MAP, paper, appendix I).
 
-        Exponential on every order variance (and on the feature variances when they are learned);
-        a weak Gaussian on W and an exponential on kappa keep the scale of a categorical kernel
+        Exponential on every order variance; log-normal around 1 on the feature variances when they
+        are learned, so that one variance for all features is the model that costs nothing; a weak
+        Gaussian on W and an exponential on kappa keep the scale of a categorical kernel
         from drifting against its order variance. Lengthscales and noise: maximum likelihood.
         """
         total = -ORDER_RATE * parameters.order_variances.sum()
         if self.learn_scales:
-            total = total - self.scale_rate * parameters.scales.sum()
+            total = total - 0.5 * (parameters.scales.log() ** 2).sum() / self.scale_spread**2
         for w, kappa in zip(parameters.mixing, parameters.diagonal, strict=True):
             total = total - 0.5 * (w * w).sum() - kappa.sum()
         return total

@@ -128,9 +128,7 @@ class AdditiveKernel:
         """Return the parameters as the fused operation reads them."""
         tables = [t.reshape(-1) for t in self.tables(parameters) if t.numel()]
         flat = torch.cat(tables) if tables else parameters.scales.new_zeros(0)
-        return Weights(
-            parameters.order_variances, parameters.scales, parameters.lengthscales, flat
-        )
+        return Weights(parameters.order_variances, parameters.scales, parameters.lengthscales, flat)
 
     def points(self, parameters: Parameters, x: Tensor) -> Points:
         """Return encoded rows ``[d, n]`` ready for the fused operation, embeddings included."""
@@ -217,9 +215,7 @@ class AdditiveKernel:
     def sobol_matrix(self, parameters: Parameters, i: int, a: Tensor, b: Tensor) -> Tensor:
         """Return scale_i^2 E[k~_i(X, a) k~_i(X, b)] for coordinates of feature i, ``[n, m]``."""
         table = self.tables(parameters)[i]
-        matrix = constrained.sobol_matrix(
-            self.features[i], a, b, parameters.lengthscales[i], table
-        )
+        matrix = constrained.sobol_matrix(self.features[i], a, b, parameters.lengthscales[i], table)
         return parameters.scales[i] ** 2 * matrix
 
     def mean_variances(self, parameters: Parameters) -> Tensor:

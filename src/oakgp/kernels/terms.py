@@ -61,7 +61,9 @@ class TermSet:
         return total
 
 
-def _split(mandatory: Term, optional: Term, banned: list[frozenset[int]], order: int) -> list[Block]:
+def _split(
+    mandatory: Term, optional: Term, banned: list[frozenset[int]], order: int
+) -> list[Block]:
     """Blocks of all terms that contain none of the banned sets (mandatory is taken for granted)."""
     if len(mandatory) > order or any(not b for b in banned):
         return []
@@ -74,9 +76,7 @@ def _split(mandatory: Term, optional: Term, banned: list[frozenset[int]], order:
     pivot = max(sorted(counts), key=lambda i: counts[i])
     rest = tuple(i for i in optional if i != pivot)
     without = _split(mandatory, rest, [b for b in banned if pivot not in b], order)
-    with_it = _split(
-        tuple(sorted((*mandatory, pivot))), rest, [b - {pivot} for b in banned], order
-    )
+    with_it = _split(tuple(sorted((*mandatory, pivot))), rest, [b - {pivot} for b in banned], order)
     return without + with_it
 
 

@@ -29,12 +29,14 @@ from oakgp.ops import reference
 from oakgp.ops.layout import Kind, Layout, Points, Weights, scaled_coordinates
 
 MAX_ORDER = 16  # orders that fit in the registers; above it: `reference`, block by block
-_FEATURES = 8  # features whose derivatives one launch of the gradient takes
-_VALUE_TILE = 32  # square: the triangle of the symmetric case is folded into a rectangle
-_VALUE_WARPS = 8
+_FEATURES = 9  # features whose derivatives one launch of the gradient takes
+_VALUE_TILE = 16  # square: the triangle of the symmetric case is folded into a rectangle
+_VALUE_WARPS = 2
 _TILE_ROWS, _TILE_COLUMNS, _GRADIENT_WARPS = 1, 32, 1  # one warp: no barrier between features
-_PROGRAMS = 4224  # strips of rows x strips of columns: 32 for each of an H200's 132 processors
-_GROUP = 8  # rows that a strip takes together: they share lines of the cotangent
+_PROGRAMS = 8448  # strips of rows x strips of columns: 64 for each of an H200's 132 processors
+_GROUP = 8  # rows that a strip takes together: they share lines of the transposed cotangent
+_SPAN = 128  # columns of a strip's block: what all its rows read again stays in the first cache
+_OTHERS = 4  # features of other launches that are evaluated side by side
 _TABLE_ENTRIES = 1 << 25  # entries of the buffer of derivatives by looked-up entries
 _BLOCK_ENTRIES = 1 << 26  # entries that the plain torch path keeps for its reverse mode
 
@@ -151,7 +153,7 @@ def _table(meta: tl.tensor, tables: tl.tensor, a: tl.tensor, b: tl.tensor, d: tl
 
 
 @triton.jit
-def _factor(
+def _factors(
     meta: tl.tensor,
     parameters: tl.tensor,
     tables: tl.tensor,
@@ -161,20 +163,30 @@ def _factor(
     j: tl.tensor,
     n: tl.tensor,
     m: tl.tensor,
-    d: tl.tensor,
+    features: tl.tuple,
     TABLES: tl.constexpr,
 ) -> Any:
-    """Give the scaled constrained kernel of feature d on a tile."""
-    kind = tl.load(meta + 5 * d)
-    a = _read(u, 2 * d, i, n)
-    b = _read(v, 2 * d, j, m)
-    power = _power(kind, a, b, parameters, d)
-    phi, _ = _base(kind, power, _decay(power))
-    if TABLES and kind == _TABLE:
-        phi = _table(meta, tables, a, b, d)
-    # k~(x, x') = k(x, x') - s(x) s(x') / v   (paper, eq. 7); the embedding of a table is 0 here
-    raw = phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m)
-    return tl.load(parameters + 2 * d) * raw
+    """Give the scaled constrained kernels of some features on a tile."""
+    powers = ()
+    for f in tl.static_range(len(features)):
+        d = features[f]
+        a = _read(u, 2 * d, i, n)
+        b = _read(v, 2 * d, j, m)
+        powers = powers + (_power(tl.load(meta + 5 * d), a, b, parameters, d),)
+    decays = ()
+    for f in tl.static_range(len(features)):
+        decays = decays + (_decay(powers[f]),)
+    z = ()
+    for f in tl.static_range(len(features)):
+        d = features[f]
+        kind = tl.load(meta + 5 * d)
+        phi, _ = _base(kind, powers[f], decays[f])
+        if TABLES and kind == _TABLE:
+            phi = _table(meta, tables, _read(u, 2 * d, i, n), _read(v, 2 * d, j, m), d)
+        # k~(x, x') = k(x, x') - s(x) s(x') / v   (paper, eq. 7); a table's embedding is 0 here
+        raw = phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m)
+        z = z + (tl.load(parameters + 2 * d) * raw,)
+    return z
 
 
 @triton.jit
@@ -294,8 +306,8 @@ def _value_kernel(
     zero = tl.zeros((TILE, TILE), dtype=out.dtype.element_ty)
     functional = _functional(orders, 0, R, zero)
     for d in range(n_features):
-        z = _factor(meta, parameters, tables, u, v, i, j, n, m, d, TABLES)
-        functional = _absorb(functional, z, tl.load(meta + 5 * d + 1), MANDATORY)
+        z = _factors(meta, parameters, tables, u, v, i, j, n, m, (d,), TABLES)
+        functional = _absorb(functional, z[0], tl.load(meta + 5 * d + 1), MANDATORY)
     inside = (i < n) & (j < m)
     if SYMMETRIC:
         tl.store(out + i * m + j, functional[0], mask=inside & (j <= i))
@@ -334,7 +346,9 @@ def _gradient_kernel(
     KINDS: tl.constexpr,
     FORCED: tl.constexpr,
     ORDERS: tl.constexpr,
+    OTHERS: tl.constexpr,
     GROUP: tl.constexpr,
+    SPAN: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
@@ -351,87 +365,100 @@ def _gradient_kernel(
     by_order = (zero,) * (R + 1)
     by_scale = (zero,) * FEATURES
     by_slope = (zero,) * FEATURES
-    groups = tl.cdiv(row_stop - row_start, tl.num_programs(0) * GROUP)
-    for tile in range(groups * (GROUP // ROWS)):
-        group = tile * ROWS // GROUP * tl.num_programs(0) + strip_row
-        row = row_start + group * GROUP + tile * ROWS % GROUP
-        i = row + tl.arange(0, ROWS)[:, None]
-        by_row = (zero,) * FEATURES
-        stop = tl.where(row < row_stop, m.to(tl.int32), 0)
-        if SYMMETRIC:  # the lower half stands for both
-            stop = tl.minimum(stop, row + ROWS)
-        for column in range(strip_column * COLUMNS, stop, tl.num_programs(1) * COLUMNS):
-            # Always `first`, which the compiler cannot know: else it computes the addresses of
-            # all features before the loop and runs out of registers.
-            origin = tl.minimum(first, first + column)
-            j = column + tl.arange(0, COLUMNS)[None, :]
-            inside = (i < row_stop) & (j < m)
-            place = i.to(tl.int64) * stride_row + j.to(tl.int64) * stride_column
+    width = m.to(tl.int32)
+    strips = tl.num_programs(0)
+    tiles = tl.cdiv(row_stop - row_start, strips * GROUP) * (GROUP // ROWS)
+    for block in range(strip_column * SPAN, width, tl.num_programs(1) * SPAN):
+        begin = 0
+        if SYMMETRIC:  # the lower half stands for both: the rows above the block have no part
+            begin = tl.maximum((block - row_start) // GROUP - strip_row, 0) // strips
+        for tile in range(begin * (GROUP // ROWS), tiles):
+            group = tile * ROWS // GROUP * strips + strip_row
+            row = row_start + group * GROUP + tile * ROWS % GROUP
+            i = row + tl.arange(0, ROWS)[:, None]
+            by_row = (zero,) * FEATURES
+            stop = tl.where(row < row_stop, tl.minimum(width, block + SPAN), 0)
             if SYMMETRIC:
-                g = tl.load(cotangent + place, mask=inside & (j <= i), other=0.0)
-                place = j.to(tl.int64) * stride_row + i.to(tl.int64) * stride_column
-                g += tl.load(cotangent + place, mask=inside & (j < i), other=0.0)
-            else:
-                g = tl.load(cotangent + place, mask=inside, other=0.0)
+                stop = tl.minimum(stop, row + ROWS)
+            for column in range(block, stop, COLUMNS):
+                # Always `first`, which the compiler cannot know: else it computes the addresses of
+                # all features before the loop and runs out of registers.
+                origin = tl.minimum(first, first + column)
+                j = column + tl.arange(0, COLUMNS)[None, :]
+                inside = (i < row_stop) & (j < m)
+                place = i.to(tl.int64) * stride_row + j.to(tl.int64) * stride_column
+                if SYMMETRIC:
+                    g = tl.load(cotangent + place, mask=inside & (j <= i), other=0.0)
+                    place = j.to(tl.int64) * stride_row + i.to(tl.int64) * stride_column
+                    g += tl.load(cotangent + place, mask=inside & (j < i), other=0.0)
+                else:
+                    g = tl.load(cotangent + place, mask=inside, other=0.0)
 
-            functional = _functional(orders, 1, R, zero)
-            e = (zero + 1.0,) + (zero,) * R
-            for k in range(n_features - FEATURES):
-                d = tl.where(k < first, k, k + FEATURES)
-                z = _factor(meta, parameters, tables, u, v, i, j, n, m, d, TABLES)
-                forced = tl.load(meta + 5 * d + 1)
-                functional = _absorb(functional, z, forced, MANDATORY)
+                functional = _functional(orders, 1, R, zero)
+                e = (zero + 1.0,) + (zero,) * R
+                for start in range(0, n_features - FEATURES, OTHERS):
+                    features = ()
+                    for f in tl.static_range(OTHERS):
+                        d = start + f + tl.where(start + f < first, 0, FEATURES)
+                        features = features + (tl.minimum(d, n_features - 1),)
+                    z = _factors(meta, parameters, tables, u, v, i, j, n, m, features, TABLES)
+                    for f in tl.static_range(OTHERS):
+                        real = start + f < n_features - FEATURES
+                        other = tl.where(real, z[f], 0.0)
+                        forced = tl.load(meta + 5 * features[f] + 1, mask=real, other=0)
+                        functional = _absorb(functional, other, forced, MANDATORY)
+                        if ORDERS:
+                            e = _multiply(e, other, forced, MANDATORY)
+
+                powers = ()
+                for f in tl.static_range(FEATURES):
+                    a = _read(u, 2 * (origin + f), i, n)
+                    b = _read(v, 2 * (origin + f), j, m)
+                    powers = powers + (_power(KINDS[f], a, b, parameters, origin + f),)
+                decays = ()
+                for f in tl.static_range(FEATURES):
+                    decays = decays + (_decay(powers[f]),)
+                z = ()
+                raw = ()
+                slope = ()
+                for f in tl.static_range(FEATURES):
+                    d = origin + f
+                    phi, change = _base(KINDS[f], powers[f], decays[f])
+                    if KINDS[f] == _TABLE:
+                        phi = _table(meta, tables, _read(u, 2 * d, i, n), _read(v, 2 * d, j, m), d)
+                    raw = raw + (phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m),)
+                    slope = slope + (change,)
+                    z = z + (raw[f] * tl.load(parameters + 2 * d),)
+                    if ORDERS:
+                        e = _multiply(e, z[f], FORCED[f], MANDATORY)
                 if ORDERS:
-                    e = _multiply(e, z, forced, MANDATORY)
+                    by_order = _add_products(by_order, e, (g,) * (R + 1))
 
-            powers = ()
-            for f in tl.static_range(FEATURES):
-                a = _read(u, 2 * (origin + f), i, n)
-                b = _read(v, 2 * (origin + f), j, m)
-                powers = powers + (_power(KINDS[f], a, b, parameters, origin + f),)
-            decays = ()
-            for f in tl.static_range(FEATURES):
-                decays = decays + (_decay(powers[f]),)
-            z = ()
-            raw = ()
-            slope = ()
-            for f in tl.static_range(FEATURES):
-                d = origin + f
-                phi, change = _base(KINDS[f], powers[f], decays[f])
-                if KINDS[f] == _TABLE:
-                    phi = _table(meta, tables, _read(u, 2 * d, i, n), _read(v, 2 * d, j, m), d)
-                raw = raw + (phi - _read(u, 2 * d + 1, i, n) * _read(v, 2 * d + 1, j, m),)
-                slope = slope + (change,)
-                z = z + (raw[f] * tl.load(parameters + 2 * d),)
-                if ORDERS:
-                    e = _multiply(e, z[f], FORCED[f], MANDATORY)
-            if ORDERS:
-                by_order = _add_products(by_order, e, (g,) * (R + 1))
+                others = _others(functional, z, FORCED, 0, FEATURES, MANDATORY)
+                w = ()
+                along = ()
+                for f in tl.static_range(FEATURES):
+                    d = origin + f
+                    w = w + (g * others[f],)
+                    along = along + (_read(v, 2 * d + 1, j, m),)
+                    entry = sum_right + (strip_row * n_features + d) * m + j
+                    before = tl.load(entry, mask=j < m, other=0.0)
+                    total = tl.sum(w[f] * _read(u, 2 * d + 1, i, n), axis=0, keep_dims=True)
+                    tl.store(entry, before + total, mask=j < m)
+                    if KINDS[f] == _TABLE:
+                        page = tl.load(meta + 5 * d + 4)
+                        entry = looked_up + (page * (row_stop - row_start) + i - row_start) * m + j
+                        tl.store(entry, w[f], mask=inside)
+                by_scale = _add_products(by_scale, w, raw)
+                by_slope = _add_products(by_slope, w, slope)
+                by_row = _add_products(by_row, w, along)
 
-            others = _others(functional, z, FORCED, 0, FEATURES, MANDATORY)
-            w = ()
-            along = ()
             for f in tl.static_range(FEATURES):
-                d = origin + f
-                w = w + (g * others[f],)
-                along = along + (_read(v, 2 * d + 1, j, m),)
-                entry = sum_right + (strip_row * n_features + d) * m + j
-                before = tl.load(entry, mask=j < m, other=0.0)
-                total = tl.sum(w[f] * _read(u, 2 * d + 1, i, n), axis=0, keep_dims=True)
-                tl.store(entry, before + total, mask=j < m)
-                if KINDS[f] == _TABLE:
-                    page = tl.load(meta + 5 * d + 4)
-                    entry = looked_up + (page * (row_stop - row_start) + i - row_start) * m + j
-                    tl.store(entry, w[f], mask=inside)
-            by_scale = _add_products(by_scale, w, raw)
-            by_slope = _add_products(by_slope, w, slope)
-            by_row = _add_products(by_row, w, along)
-
-        for f in tl.static_range(FEATURES):
-            entry = sum_left + (strip_column * n_features + first + f) * n + i
-            total = tl.sum(by_row[f], axis=1, keep_dims=True)
-            tl.store(entry, total, mask=i < row_stop)
-        tl.debug_barrier()  # the next tile of rows reads what other threads stored in sum_right
+                entry = sum_left + (strip_column * n_features + first + f) * n + i
+                before = tl.load(entry, mask=i < row_stop, other=0.0)
+                total = tl.sum(by_row[f], axis=1, keep_dims=True)
+                tl.store(entry, before + total, mask=i < row_stop)
+            tl.debug_barrier()  # the next tile reads sums that other threads stored
 
     if ORDERS:
         for r in tl.static_range(R + 1):
@@ -525,7 +552,7 @@ def value(layout: Layout, weights: Weights, left: Points, right: Points | None) 
 
 def _strips(n: int, m: int) -> tuple[int, int]:
     """Give the strips of rows and of columns: about `_PROGRAMS` pairs, the least memory."""
-    high, wide = max(1, triton.cdiv(n, _GROUP)), max(1, triton.cdiv(m, _TILE_COLUMNS))
+    high, wide = max(1, triton.cdiv(n, _GROUP)), max(1, triton.cdiv(m, _SPAN))
     columns = min(wide, max(1, round(math.sqrt(_PROGRAMS * m / max(1, n)))))
     return min(high, max(1, _PROGRAMS // columns)), columns
 
@@ -579,7 +606,9 @@ def gradient(
                     KINDS=tuple(int(layout.kinds[i]) for i in features),
                     FORCED=tuple(int(layout.mandatory[i]) for i in features),
                     ORDERS=features.start == 0,
+                    OTHERS=_OTHERS,
                     GROUP=_GROUP,
+                    SPAN=_SPAN,
                     ROWS=_TILE_ROWS,
                     COLUMNS=_TILE_COLUMNS,
                     num_warps=_GRADIENT_WARPS,

@@ -136,9 +136,7 @@ def value_rows(
                         for k in range(width):
                             z[k] = scale * tables[row + cv[d, j0 + k]]
                     else:
-                        radial_strip(
-                            kinds[d], xu[d, i], xv[d, j0 : j0 + width], lengthscales[d], z
-                        )
+                        radial_strip(kinds[d], xu[d, i], xv[d, j0 : j0 + width], lengthscales[d], z)
                         shift = scale * tu[d, i]
                         t = tv[d, j0 : j0 + width]
                         for k in range(width):

@@ -71,9 +71,7 @@ def _eigenfunctions(posterior: Posterior, i: int, count: int) -> _Basis:
     return _Basis(values, (root[:, None] * vectors).T @ cross)
 
 
-def sample_variances(
-    posterior: Posterior, terms: list[Term], n_samples: int, seed: int
-) -> Tensor:
+def sample_variances(posterior: Posterior, terms: list[Term], n_samples: int, seed: int) -> Tensor:
     """Return joint posterior draws of V_u for some terms, ``[n_samples, k]``.
 
     A component is a series sum_q c_q phi_q in products of eigenfunctions, orthonormal under the

@@ -94,4 +94,3 @@ def metric_curve(
         cumulative += share
         curve.append((k, cumulative, metric(mean)))
     return curve
-
