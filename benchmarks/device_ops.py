@@ -182,12 +182,12 @@ def median_ms(call: Callable[[], object], budget_s: float = 3.0, most: int = 30)
 
 
 def operations(d: int, order: int) -> tuple[int, int]:
-    """Double-precision instructions a pair needs: value; value and gradient.
+    """Double-precision instructions of a pair: value; value and gradient.
 
-    A squared exponential takes 25: gap, power (2), exponential (18), embedding, scale (3).
-    The value adds d R absorptions less those of orders above the number of features so far and
-    the gradient 3 more for the slope, the same for the e_r, d log2(d) R / 2 or so for the tree
-    (counted exactly below), 3 sums a feature and the order's.
+    A squared exponential takes 25: gap, power (2), exponential (18), embedding, scale (3). The
+    value adds its absorptions. The gradient computes the kernels again and adds the slope (3 a
+    feature), the polynomials e_r, the tree's absorptions, 5 a feature for w and the sums, and
+    the orders' sums. Recomputing kernels in several launches (more than 9 features) is overhead.
     """
     kernels = 25 * d
     forward = sum(min(k + 1, order) for k in range(d))

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 OUTPUT = Path("demo_output")
 NOISE = 0.8  # standard deviation, in MWh a year
-TRAIN, TEST = 1000, 1000
+TRAIN, TEST = 700, 1000
 HEATING = {"gas": 0.45, "oil": 0.25, "heat pump": 0.2, "district": 0.1}
 ROOFS = ["black", "brown", "green", "grey", "red"]
 
@@ -75,7 +75,7 @@ def effects(x: pd.DataFrame) -> dict[tuple[str, ...], tuple[Array, ...]]:
         ("insulation",): (5.5 * loss,),
         ("winter temperature",): (0.5 * cold,),
         ("thermostat",): (0.5 * warm,),
-        ("occupants",): (0.9 * np.sqrt(x["occupants"].to_numpy()),),
+        ("occupants",): (1.4 * np.sqrt(x["occupants"].to_numpy()),),
         ("heating",): (waste,),
         ("floor area", "insulation"): (9.0 * area, loss),
         ("winter temperature", "heating"): (0.7 * cold, pump),
@@ -175,7 +175,9 @@ def main() -> None:
     model = oakgp.OAKRegressor().fit(train, y_train)
     curve = model.truncation_curve(test, y_test, n_terms=16)
     small = model.truncate(0.01)
-    before, after = (scores(y_test, m.predict(test), m.predict_interval(test)) for m in (model, small))
+    before, after = (
+        scores(y_test, m.predict(test), m.predict_interval(test)) for m in (model, small)
+    )
     kept = small.get_feature_names_out()
     draw(model, train, curve)
     model.save(OUTPUT / "houses.oakgp")

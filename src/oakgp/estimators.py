@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 _RANKED = 2000  # terms looked at by truncation; smaller ones together are reported as dropped
 
 
-class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression with the orthogonal additive kernel.
 
     The fitted function is a sum of a constant, one function per feature and one per interaction,

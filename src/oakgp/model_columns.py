@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,6 @@ from oakgp.measures import MEASURES, Categorical, Measure, fit_measure, measure_
 from oakgp.schema import CategoricalColumn, TableSchema
 
 Array = NDArray[np.float64]
-T = TypeVar("T")
-
 MEASURE_NAMES = ("auto", "gaussian", *MEASURES)
 
 
@@ -78,9 +76,7 @@ class ModelColumn:
         return cls(feature, None if d["flow"] is None else flow_from_dict(d["flow"]))
 
 
-def per_feature(
-    option: str, value: T | Mapping[str, T], names: Sequence[str], default: T
-) -> list[T]:
+def per_feature(option: str, value: Any, names: Sequence[str], default: Any) -> list[Any]:
     """Return one setting a feature from a single value or a mapping from feature names."""
     if not isinstance(value, Mapping):
         return [value] * len(names)

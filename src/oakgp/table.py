@@ -1,4 +1,4 @@
-"""A small table for results: named columns, printed aligned, handed on to any data-frame library."""
+"""A small table for results: named columns, printed aligned, convertible to data frames."""
 
 from __future__ import annotations
 

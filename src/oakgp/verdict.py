@@ -82,12 +82,12 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     warnings = [*model.schema.notes, *facts.notes, *facts.at_bound]
     if not facts.converged:
         warnings.append("the optimiser stopped at its iteration limit; raise max_iter")
-    if posterior.kernel.terms.max_order and shares and shares[-1] > 0.05 and len(shares) > 1:
-        if terms.max_order < len(model.columns):
-            warnings.append(
-                f"order {terms.max_order}, the highest allowed, still carries "
-                f"{100 * shares[-1]:.0f}% of the variance: a higher max_order may fit better"
-            )
+    limited = 1 < len(shares) < len(model.columns)
+    if limited and shares[-1] > 0.05:
+        warnings.append(
+            f"order {terms.max_order}, the highest allowed, still carries "
+            f"{100 * shares[-1]:.0f}% of the variance: a higher max_order may fit better"
+        )
     if posterior.kept is not None:
         lines.append(f"predictions sum over {len(posterior.kept) - 1} kept terms")
     return Verdict(facts.converged, noise, explained, shares, tuple(lines), tuple(warnings))

@@ -1,6 +1,7 @@
 """The CUDA backend against the plain torch reference.
 
-Runs where there is a GPU; with ``TRITON_INTERPRET=1`` and Triton installed also on the CPU.
+Runs where there is a GPU. Where there is none but Triton is installed (3.6 wants numpy < 2.4):
+``TRITON_INTERPRET=1 pytest --noconftest -o filterwarnings=default tests/ops/test_cuda.py``.
 """
 
 from __future__ import annotations

@@ -153,15 +153,14 @@ def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: in
     labels = [literal(label, 14) for label in axis.labels]
     along = ax.yaxis if vertical else ax.xaxis
     (ax.set_ylim if vertical else ax.set_xlim)(-0.6, len(at) - 0.4)
-    along.set_ticks(at, labels=labels)
-    along.set_tick_params(length=0)
     along.set_label_text(literal(axis.name, 40))
-    if not vertical and (max(map(len, labels)) + 1) * len(labels) > room:
-        turn = 90 if len(labels) > 10 else 35
-        along.set_ticks(
-            at,
-            labels=labels,
-            rotation=turn,
-            ha="center" if turn == 90 else "right",
-            rotation_mode="default" if turn == 90 else "anchor",
-        )
+    along.set_tick_params(length=0)
+    if vertical:
+        along.set_ticks(at, labels=labels)
+    elif (max(map(len, labels)) + 1) * len(labels) <= room:
+        along.set_ticks(at, labels=labels, va="baseline")  # words of all heights on one line
+        along.set_tick_params(pad=10)
+    elif len(labels) > 10:
+        along.set_ticks(at, labels=labels, rotation=90)
+    else:
+        along.set_ticks(at, labels=labels, rotation=35, ha="right", rotation_mode="anchor")

@@ -226,15 +226,7 @@ class Tiles(Pair):
         ax.pcolormesh(
             *edges, self.mean, cmap=DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", lw=0.8
         )
-        if self.mean.size <= 64:
-            for row, column in np.ndindex(self.mean.shape):
-                value = float(self.mean[row, column])
-                text = _number(value, limit)
-                if len(self.a.labels) <= 4 and len(self.b.labels) <= 5:
-                    text += f"\n±{_number(float(self.sd[row, column]), limit).lstrip('+')}"
-                dark = abs(value) > 0.6 * limit
-                color = "white" if dark else "#222222"
-                ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=color)
+        self._write(ax, limit, room)
         finish_levels(ax, self.a, room=room)
         finish_levels(ax, self.b, vertical=True)
         ax.set_xlim(-0.5, len(self.a.labels) - 0.5)
@@ -243,6 +235,19 @@ class Tiles(Pair):
             ax.spines[side].set_visible(False)
         if not self.complete:
             ax.set_xlabel(f"{ax.get_xlabel()} ({self.shown})")
+
+    def _write(self, ax: Axes, limit: float, room: int) -> None:
+        """Write the numbers into the tiles, if they fit."""
+        width = len(_number(-limit, limit)) * len(self.a.labels)
+        if width > 1.1 * room:
+            return
+        for row, column in np.ndindex(self.mean.shape):
+            value = float(self.mean[row, column])
+            text = _number(value, limit)
+            if len(self.b.labels) <= 5:
+                text += f"\n±{_number(float(self.sd[row, column]), limit)[1:]}"
+            color = "white" if abs(value) > 0.6 * limit else "#222222"
+            ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=color)
 
     def annotate(self, panels: list[Axes], limit: float) -> None:
         """Add the bar of colours."""
@@ -254,6 +259,7 @@ def _largest(weights: Array) -> NDArray[np.intp]:
 
 
 def _number(value: float, limit: float) -> str:
-    """Return a value with two digits of the scale of colours."""
+    """Return a value with its sign and two digits of the scale of colours."""
     size = int(np.floor(np.log10(limit)))
-    return f"{value:+.1e}" if not -4 <= size <= 5 else f"{value:+.{max(0, 1 - size)}f}"
+    text = f"{value:+.1e}" if not -4 <= size <= 5 else f"{value:+.{max(0, 1 - size)}f}"
+    return text.replace("-", "\N{MINUS SIGN}")

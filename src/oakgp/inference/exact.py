@@ -22,7 +22,8 @@ from oakgp.posterior import KernelMap, Posterior
 def inverse_factor(factor: Tensor) -> Tensor:
     """Return the inverse of a lower triangular matrix."""
     eye = torch.eye(len(factor), dtype=factor.dtype, device=factor.device)
-    return torch.linalg.solve_triangular(factor, eye, upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
+    return inverse
 
 
 class _Evidence(torch.autograd.Function):

@@ -50,8 +50,10 @@ class Schedule:
         Iterations of the main run.
     final_iterations
         Iterations on all rows when there are more than in the main run.
+    sparse_rows, sparse_iterations
+        Rows and iterations of the sparse bound's first run, before inducing points are chosen anew.
     polish_rows
-        Rows the sparse bound is evaluated on while polishing.
+        Rows of its last run, over ``final_iterations``.
     tolerance
         A run ends when an iteration gains less than this many nats per thousand rows.
     """
@@ -64,7 +66,9 @@ class Schedule:
     trial_iterations: int = 10
     rival_iterations: int = 50
     max_iterations: int = 120
-    final_iterations: int = 12
+    final_iterations: int = 8
+    sparse_rows: int = 5000
+    sparse_iterations: int = 25
     polish_rows: int = 20_000
     tolerance: float = 2e-2
 
@@ -235,12 +239,15 @@ class Learner:
     def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
         kernel, schedule, data = self.space.kernel, self.schedule, self.data
         converged = optimum.converged
-        rows = _subset(data, schedule.polish_rows, self.seed + 2)
-        for _ in range(2):  # inducing points are chosen anew once the hyperparameters have moved
+        stages = [(schedule.polish_rows, schedule.final_iterations)]
+        if data.n > schedule.sparse_rows:
+            stages.insert(0, (schedule.sparse_rows, schedule.sparse_iterations))
+        for count, iterations in stages:  # inducing points follow the hyperparameters
+            rows = _subset(data, count, self.seed + 2)
             inducing = greedy_inducing(
                 kernel, self._parameters(optimum.theta), rows.x, n_inducing, self.seed
             )
-            optimum = self.run_sparse(rows, inducing, optimum.theta, schedule.final_iterations)
+            optimum = self.run_sparse(rows, inducing, optimum.theta, iterations)
         parameters = self._parameters(optimum.theta)
         inducing = greedy_inducing(kernel, parameters, data.x, n_inducing, self.seed)
         posterior, jitter = sparse.posterior(kernel, parameters, data, inducing)

@@ -109,7 +109,7 @@ class ParameterSpace:
         for w, kappa in zip(p.mixing, p.diagonal, strict=True):
             pieces += [w.numpy().reshape(-1), np.log(kappa.numpy())]
         low, high = np.array(self.limits()).T
-        return np.clip(np.concatenate(pieces), low, high)
+        return np.asarray(np.clip(np.concatenate(pieces), low, high))
 
     def limits(self) -> list[tuple[float, float]]:
         """Return the bounds of each entry of the vector."""

@@ -55,7 +55,8 @@ def negative_bound(
     quadratic = scaled @ scaled - c @ c
     fit = 0.5 * (log_det + quadratic + data.n * math.log(2.0 * math.pi))
     slack = 0.5 * ((kernel.diagonal(weights, points) / noise).sum() - trace)
-    return fit + slack - data.replicate_term(parameters.noise)
+    value: Tensor = fit + slack - data.replicate_term(parameters.noise)
+    return value
 
 
 def posterior(

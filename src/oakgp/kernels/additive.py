@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -44,21 +45,21 @@ class Parameters:
 
     def detach(self) -> Parameters:
         """Return the same values cut from the gradient tape."""
-        return self._map(Tensor.detach)
+        return self._map(lambda t: t.detach())
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Parameters:
         """Return the same values on another device or with another dtype."""
         return self._map(lambda t: t.to(device=device, dtype=dtype))
 
-    def _map(self, function: object) -> Parameters:
-        assert callable(function)
-        new = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            new[field.name] = (
-                tuple(function(v) for v in value) if isinstance(value, tuple) else function(value)
-            )
-        return replace(self, **new)
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Parameters:
+        return Parameters(
+            function(self.lengthscales),
+            function(self.scales),
+            function(self.order_variances),
+            function(self.noise),
+            tuple(function(w) for w in self.mixing),
+            tuple(function(kappa) for kappa in self.diagonal),
+        )
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,10 @@ class CategoricalKernel:
 
     def covariance(self, mixing: Tensor, diagonal: Tensor) -> Tensor:
         """Return A = W W^T + diag(kappa) with "missing" as an independent level, ``[K, K]``."""
-        a = mixing @ mixing.T + torch.diag(diagonal)
-        if not self.has_missing:
-            return a
-        return torch.block_diag(a, a.new_ones((1, 1)))
+        a: Tensor = mixing @ mixing.T + torch.diag(diagonal)
+        if self.has_missing:
+            a = torch.block_diag(a, a.new_ones((1, 1)))
+        return a
 
     def table(self, a: Tensor, weights: Tensor | None) -> Tensor:
         """Return B = A - A w (A w)^T / (w^T A w) with the row for unseen levels added.
@@ -71,4 +71,5 @@ class CategoricalKernel:
         else:
             aw = a @ weights
             b = a - torch.outer(aw, aw) / (weights @ aw)
-        return torch.block_diag(b, a.diagonal().mean().reshape(1, 1))
+        whole: Tensor = torch.block_diag(b, a.diagonal().mean().reshape(1, 1))
+        return whole

@@ -117,7 +117,8 @@ class _MeanEmbedding(torch.autograd.Function):
         else:
             s, slope = _embedding_torch(kind, x, nodes, weights, lengthscale)
         ctx.save_for_backward(slope)
-        return s
+        value: Tensor = s
+        return value
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:

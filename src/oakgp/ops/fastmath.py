@@ -58,7 +58,8 @@ def exp_negative(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * _as_float((_as_int(shifted) + 1023) << 52)
+    value: float = p * _as_float((_as_int(shifted) + 1023) << 52)
+    return value
 
 
 @njit(nogil=True, fastmath=_EXACT)
@@ -78,4 +79,5 @@ def sin_pi(x: float) -> float:
     p = p * s - 5.16771278004997
     p = p * s + 3.141592653589793
     odd = _as_int(x + _ROUND) & 1
-    return r * p * (1.0 - 2.0 * odd)
+    value: float = r * p * (1.0 - 2.0 * odd)
+    return value

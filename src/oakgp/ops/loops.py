@@ -206,7 +206,6 @@ def gradient_rows(
     adjoint = np.zeros((top_order + 1, STRIP))
     raw = np.zeros((d_all, STRIP))
     slope = np.zeros((d_all, STRIP))
-    z = np.zeros(STRIP)
     w = np.zeros(STRIP)
     for first in range(chunk * ROWS, n, n_chunks * ROWS):
         for i in range(first, min(first + ROWS, n)):
