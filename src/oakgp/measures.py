@@ -37,6 +37,16 @@ Array = NDArray[np.float64]
 _SQRT2PI = math.sqrt(2.0 * math.pi)
 
 
+def _split_missing(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a column with 0 for the missing values, and where these are.
+
+    NaN must not enter a formula whose result is masked afterwards: the mask's gradient is 0, and
+    0 times the NaN derivative of the formula would poison the gradient of every other row.
+    """
+    missing = torch.isnan(x)
+    return torch.where(missing, torch.zeros_like(x), x), missing
+
+
 class Measure(ABC):
     """Measure of one feature, in the coordinates the kernel sees (after the flow)."""
 
@@ -222,8 +232,9 @@ class GaussianMixture(Measure):
         if not isinstance(kernel, SquaredExponential):
             return super().mean_embedding(kernel, x, lengthscale)
         w, mu, delta = self._tensors(x)
+        x, missing = _split_missing(x)
         s = _gauss(x[:, None], mu, delta + lengthscale**2) @ w
-        return torch.where(torch.isnan(x), torch.zeros_like(x), _SQRT2PI * lengthscale * s)
+        return torch.where(missing, torch.zeros_like(x), _SQRT2PI * lengthscale * s)
 
     def mean_mean(self, kernel: RadialKernel, lengthscale: Tensor) -> Tensor:
         """Return v; closed form for the squared exponential kernel."""
@@ -241,18 +252,21 @@ class GaussianMixture(Measure):
             return super().cross_moment(kernel, a, b, lengthscale)
         w, mu, delta = self._tensors(a)
         l2 = lengthscale**2
+        (a, gone), (b, lost) = _split_missing(a), _split_missing(b)
         middle = 0.5 * (a[:, None] + b[None, :])
         mass = torch.zeros_like(middle)
         for k in range(len(w)):
             mass = mass + w[k] * _gauss(middle, mu[k], delta[k] + 0.5 * l2)
         pair = _gauss(a[:, None], b[None, :], 2.0 * l2)
-        return torch.nan_to_num(2.0 * math.pi * l2 * pair * mass, nan=0.0)
+        moment = 2.0 * math.pi * l2 * pair * mass
+        return torch.where(gone[:, None] | lost, torch.zeros_like(moment), moment)
 
     def embedding_moment(self, kernel: RadialKernel, a: Tensor, lengthscale: Tensor) -> Tensor:
         """Return E[s(X) k(X, a)]; closed form for the squared exponential kernel."""
         if not isinstance(kernel, SquaredExponential):
             return super().embedding_moment(kernel, a, lengthscale)
         w, mu, delta = self._tensors(a)
+        a, missing = _split_missing(a)
         l2 = lengthscale**2
         wide = delta + l2  # s is a mixture with these variances
         total = wide[:, None] + delta  # product of component k of s and component c of p
@@ -260,7 +274,7 @@ class GaussianMixture(Measure):
         variance = wide[:, None] * delta / total + l2
         mass = w[:, None] * w * _gauss(mu[:, None], mu, total)
         sums = (mass * _gauss(a[:, None, None], mean, variance)).sum(dim=(1, 2))
-        return torch.nan_to_num(2.0 * math.pi * l2 * sums, nan=0.0)
+        return torch.where(missing, torch.zeros_like(a), 2.0 * math.pi * l2 * sums)
 
     def embedding_square(self, kernel: RadialKernel, lengthscale: Tensor) -> Tensor:
         """Return E[s(X)^2]; closed form for the squared exponential kernel."""
@@ -358,9 +372,10 @@ class Uniform(Measure):
             return super().mean_embedding(kernel, x, lengthscale)
         width = self.high - self.low
         root = math.sqrt(2.0) * lengthscale
+        x, missing = _split_missing(x)
         rise = torch.erf((self.high - x) / root) - torch.erf((self.low - x) / root)
         s = lengthscale * math.sqrt(0.5 * math.pi) / width * rise
-        return torch.where(torch.isnan(x), torch.zeros_like(x), s)
+        return torch.where(missing, torch.zeros_like(x), s)
 
     def mean_mean(self, kernel: RadialKernel, lengthscale: Tensor) -> Tensor:
         """Return v; closed form for the squared exponential kernel."""
@@ -376,12 +391,14 @@ class Uniform(Measure):
         """Return E[k(X, a) k(X, b)]; closed form for the squared exponential kernel."""
         if not isinstance(kernel, SquaredExponential):
             return super().cross_moment(kernel, a, b, lengthscale)
+        (a, gone), (b, lost) = _split_missing(a), _split_missing(b)
         middle = 0.5 * (a[:, None] + b[None, :])
         rise = torch.erf((self.high - middle) / lengthscale)
         rise = rise - torch.erf((self.low - middle) / lengthscale)
         pair = torch.exp(-0.25 * ((a[:, None] - b[None, :]) / lengthscale) ** 2)
         factor = 0.5 * math.sqrt(math.pi) * lengthscale / (self.high - self.low)
-        return torch.nan_to_num(factor * pair * rise, nan=0.0)
+        moment = factor * pair * rise
+        return torch.where(gone[:, None] | lost, torch.zeros_like(moment), moment)
 
 
 @dataclass(frozen=True)
@@ -418,7 +435,8 @@ class MissingAtom(Measure):
         """Return E[k(X, a) k(X, b)]."""
         both = torch.isnan(a)[:, None] & torch.isnan(b)[None, :]
         present = self.base.cross_moment(kernel, a, b, lengthscale)
-        return (1.0 - self.share) * present + self.share * both
+        # A mask times a number would be float32 whatever the rest is.
+        return (1.0 - self.share) * present + self.share * both.to(present)
 
     def embedding_moment(self, kernel: RadialKernel, a: Tensor, lengthscale: Tensor) -> Tensor:
         """Return E[s(X) k(X, a)]."""
