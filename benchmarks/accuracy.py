@@ -27,9 +27,11 @@ from oakgp import OAKRegressor
 GROUPS = {"small": SMALL, "large": LARGE, "regression": REGRESSION, "huge": HUGE}
 
 
-def evaluate(folder: Path, name: str, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+def evaluate(
+    folder: Path, name: str, seed: int, options: dict[str, Any], inner: bool = False
+) -> dict[str, Any]:
     """Fit one split and return its record."""
-    split = load_split(folder, name, seed)
+    split = load_split(folder, name, seed, inner)
     wall, cpu = time.perf_counter(), time.process_time()
     model = OAKRegressor(**options).fit(split.X, split.y)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -42,6 +44,7 @@ def evaluate(folder: Path, name: str, seed: int, options: dict[str, Any]) -> dic
         "set": name,
         "split": seed,
         "options": options,
+        "inner": inner,
         "rmse": float(np.sqrt(np.mean(residual**2))),
         "loglik": float(np.mean(loglik)),
         "coverage90": float(np.mean(z < 1.6449)),
@@ -70,13 +73,17 @@ def run(arguments: argparse.Namespace) -> None:
     for part in arguments.sets.split(","):
         names += GROUPS.get(part, (part,))
     options = json.loads(arguments.options)
-    done = {(r["set"], r["split"]) for r in read(arguments.out) if r["options"] == options}
+    done = {
+        (r["set"], r["split"])
+        for r in read(arguments.out)
+        if r["options"] == options and r["inner"] == arguments.inner
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         for seed in range(arguments.splits):
             if (name, seed) in done:
                 continue
-            record = evaluate(arguments.data, name, seed, options)
+            record = evaluate(arguments.data, name, seed, options, arguments.inner)
             with arguments.out.open("a") as out:
                 out.write(json.dumps(record) + "\n")
             print(
@@ -147,6 +154,9 @@ def main() -> None:
     fit.add_argument("--sets", default="regression")
     fit.add_argument("--splits", type=int, default=10)
     fit.add_argument("--options", default="{}", help="JSON of OAKRegressor options")
+    fit.add_argument(
+        "--inner", action="store_true", help="hold out training rows instead: to choose defaults by"
+    )
     fit.add_argument("--out", type=Path, default=Path("benchmarks/results/accuracy.jsonl"))
     fit.set_defaults(run=run)
     show = commands.add_parser("table")

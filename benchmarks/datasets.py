@@ -46,8 +46,12 @@ class Split:
     y_test: Any
 
 
-def load_split(folder: Path, name: str, seed: int) -> Split:
-    """Return split ``seed`` of a regression set."""
+def load_split(folder: Path, name: str, seed: int, inner: bool = False) -> Split:
+    """Return split ``seed`` of a regression set.
+
+    With ``inner`` the training rows alone are split once more, nine to one: what defaults are
+    chosen by, so that no test row ever has a say in them.
+    """
     frame = pd.read_csv(folder / "regression" / f"{name}.csv.gz")
     X = frame.iloc[:, :-1].astype(float)
     y = frame.iloc[:, -1].to_numpy(float)
@@ -56,4 +60,7 @@ def load_split(folder: Path, name: str, seed: int) -> Split:
     np.random.RandomState(seed).shuffle(order)
     cut = int(0.9 * len(y))
     train, test = order[:cut], order[cut:]
+    if inner:
+        held = int(0.9 * len(train))
+        train, test = train[:held], train[held:]
     return Split(name, seed, X.iloc[train], y[train], X.iloc[test], y[test])

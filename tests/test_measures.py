@@ -8,6 +8,15 @@ import numpy as np
 import pytest
 import torch
 from scipy import integrate
+from tests.references import (
+    dense_atoms,
+    density,
+    draws,
+    kernel_cases,
+    kernel_values,
+    measure_cases,
+    tensor,
+)
 
 from oakgp.kernels import Periodic, RadialKernel, SquaredExponential
 from oakgp.kernels.constrained import Feature, embedding
@@ -22,15 +31,6 @@ from oakgp.measures import (
     fit_measure,
     gaussian,
     measure_from_dict,
-)
-from tests.references import (
-    dense_atoms,
-    density,
-    draws,
-    kernel_cases,
-    kernel_values,
-    measure_cases,
-    tensor,
 )
 
 MEASURE_CASES = measure_cases()

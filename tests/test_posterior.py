@@ -7,11 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-
-from oakgp.inference import exact, sparse
-from oakgp.inference.data import TrainingData
-from oakgp.kernels.terms import term_set
-from oakgp.posterior import Posterior
 from tests.references import (
     DensePosterior,
     Problem,
@@ -22,6 +17,11 @@ from tests.references import (
     tensor,
     term_covariance,
 )
+
+from oakgp.inference import exact, sparse
+from oakgp.inference.data import TrainingData
+from oakgp.kernels.terms import term_set
+from oakgp.posterior import Posterior
 
 TERMS = {
     "orders up to 3": term_set(7, 3),

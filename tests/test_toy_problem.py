@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from tests.references import dense_atoms, tensor
 
 from oakgp import OAKRegressor
 from oakgp.inference import exact
@@ -27,7 +28,6 @@ from oakgp.kernels.terms import Term, term_set
 from oakgp.measures import Uniform
 from oakgp.posterior import Posterior
 from oakgp.sensitivity import top_terms
-from tests.references import dense_atoms, tensor
 
 TERMS: tuple[Term, ...] = ((), (0,), (1,), (0, 1))
 NOISE = 0.1

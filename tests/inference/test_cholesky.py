@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import tensor
 
 from oakgp.inference.cholesky import NotPositiveDefiniteError, cholesky
-from tests.references import tensor
 
 
 def spectrum(values: list[float], seed: int = 0) -> torch.Tensor:

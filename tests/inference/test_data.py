@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from tests.references import covariance, random_problem, tensor
 
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData, merge_rows
-from tests.references import covariance, random_problem, tensor
 
 VALUES = st.sampled_from([0.0, -0.0, 1.0, 2.5, float("nan")])
 ROWS = st.lists(

@@ -8,11 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
-
-from oakgp.inference import exact
-from oakgp.inference.data import TrainingData
-from oakgp.inference.space import ParameterSpace
-from oakgp.kernels.terms import term_set
 from tests.references import (
     Problem,
     covariance,
@@ -22,6 +17,11 @@ from tests.references import (
     random_rows,
     tensor,
 )
+
+from oakgp.inference import exact
+from oakgp.inference.data import TrainingData
+from oakgp.inference.space import ParameterSpace
+from oakgp.kernels.terms import term_set
 
 TERMS = {
     "orders up to 3": term_set(7, 3),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import covariance, mixed_features, random_problem
 
 from oakgp.inference.inducing import greedy_inducing
 from oakgp.kernels.terms import term_set
-from tests.references import covariance, mixed_features, random_problem
 
 
 def naive_greedy(k: np.ndarray, count: int) -> tuple[list[int], list[float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import tensor
 
 from oakgp import OAKRegressor
 from oakgp.inference import exact
@@ -12,7 +13,6 @@ from oakgp.inference.cholesky import NotPositiveDefiniteError
 from oakgp.inference.data import TrainingData, merge_rows
 from oakgp.inference.optimize import minimise
 from oakgp.inference.space import ParameterSpace
-from tests.references import tensor
 
 BOX = [(-3.0, 3.0)] * 3
 

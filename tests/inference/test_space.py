@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import mixed_features, random_parameters, tensor
 
 from oakgp.inference.space import ORDER_RATE, Bounds, ParameterSpace
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.terms import term_set
-from tests.references import mixed_features, random_parameters, tensor
 
 FEATURES = mixed_features()
 KERNELS = {

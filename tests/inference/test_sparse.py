@@ -8,12 +8,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
-
-from oakgp.inference import exact, sparse
-from oakgp.inference.data import TrainingData
-from oakgp.inference.inducing import greedy_inducing
-from oakgp.inference.space import ParameterSpace
-from oakgp.kernels.terms import term_set
 from tests.references import (
     Problem,
     covariance,
@@ -24,6 +18,12 @@ from tests.references import (
     sparse_posterior,
     tensor,
 )
+
+from oakgp.inference import exact, sparse
+from oakgp.inference.data import TrainingData
+from oakgp.inference.inducing import greedy_inducing
+from oakgp.inference.space import ParameterSpace
+from oakgp.kernels.terms import term_set
 
 TERMS = {
     "orders up to 3": term_set(7, 3),

@@ -7,9 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
-from oakgp.kernels.additive import AdditiveKernel
-from oakgp.kernels.terms import Term, TermSet, term_set
 from tests.references import (
     Problem,
     all_terms,
@@ -21,6 +18,9 @@ from tests.references import (
     tensor,
     term_covariance,
 )
+
+from oakgp.kernels.additive import AdditiveKernel
+from oakgp.kernels.terms import Term, TermSet, term_set
 
 D = len(mixed_features())
 TERM_SETS = {

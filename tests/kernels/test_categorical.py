@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import categorical_table, tensor
 
 from oakgp.kernels import CategoricalKernel
-from tests.references import categorical_table, tensor
 
 CASES = [(k, rank, missing) for k in (1, 2, 5) for rank in (1, 2) for missing in (False, True)]
 

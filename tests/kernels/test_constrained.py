@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import dense_atoms, draws, kernel_cases, kernel_values, measure_cases, tensor
 
 from oakgp.kernels import KERNELS, CategoricalKernel, Periodic, RadialKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.constrained import Feature, embedding, mean_variance, sobol_matrix
 from oakgp.kernels.terms import term_set
 from oakgp.measures import Categorical, Empirical, Measure
-from tests.references import dense_atoms, draws, kernel_cases, kernel_values, measure_cases, tensor
 
 MEASURE_CASES = measure_cases()
 NO_TABLE = torch.zeros((0, 0), dtype=torch.float64)

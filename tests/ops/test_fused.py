@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.references import brute_force_esp, newton_girard
 from torch import Tensor
 
 from oakgp import ops
 from oakgp.ops import cpu, reference
 from oakgp.ops.layout import FAR, Kind, Layout, Points, Weights
-from tests.references import brute_force_esp, newton_girard
 
 #: Around the width of a strip of columns (64) and of a block of rows (8).
 SIZES = (1, 7, 8, 63, 64, 65, 130)

@@ -5,15 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
-from oakgp.inference import exact, sparse
-from oakgp.inference.data import TrainingData
-from oakgp.kernels import CategoricalKernel
-from oakgp.kernels.constrained import Feature
-from oakgp.kernels.terms import Term
-from oakgp.measures import Categorical
-from oakgp.posterior import Posterior
-from oakgp.sensitivity import posterior_variances, sample_variances, top_terms
 from tests.references import (
     Problem,
     exact_posterior,
@@ -23,6 +14,15 @@ from tests.references import (
     random_problem,
     tensor,
 )
+
+from oakgp.inference import exact, sparse
+from oakgp.inference.data import TrainingData
+from oakgp.kernels import CategoricalKernel
+from oakgp.kernels.constrained import Feature
+from oakgp.kernels.terms import Term
+from oakgp.measures import Categorical
+from oakgp.posterior import Posterior
+from oakgp.sensitivity import posterior_variances, sample_variances, top_terms
 
 MEASURES = measure_cases()
 

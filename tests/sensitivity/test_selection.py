@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.references import Problem, random_problem
 
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData
 from oakgp.posterior import Posterior
 from oakgp.sensitivity import Ranking, metric_curve, rank_terms, select, sobol_totals, top_terms
-from tests.references import Problem, random_problem
 
 RANKING = Ranking(((2,), (0, 1), (0,), (1,)), (6.0, 3.0, 0.9, 0.05), 10.0)
 

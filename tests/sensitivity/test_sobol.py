@@ -7,16 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
-from oakgp.inference import exact, sparse
-from oakgp.inference.data import TrainingData
-from oakgp.kernels import KERNELS, CategoricalKernel
-from oakgp.kernels.constrained import Feature
-from oakgp.kernels.terms import Term, TermSet, term_set
-from oakgp.measures import Categorical, gaussian
-from oakgp.posterior import Posterior
-from oakgp.sensitivity import sobol_totals, top_terms
-from oakgp.sensitivity.quadratic import PairBlocks
 from tests.references import (
     Problem,
     kernel_cases,
@@ -27,6 +17,16 @@ from tests.references import (
     tensor,
     term_variances,
 )
+
+from oakgp.inference import exact, sparse
+from oakgp.inference.data import TrainingData
+from oakgp.kernels import KERNELS, CategoricalKernel
+from oakgp.kernels.constrained import Feature
+from oakgp.kernels.terms import Term, TermSet, term_set
+from oakgp.measures import Categorical, gaussian
+from oakgp.posterior import Posterior
+from oakgp.sensitivity import sobol_totals, top_terms
+from oakgp.sensitivity.quadratic import PairBlocks
 
 TERMS = {
     "order 1": term_set(7, 1),
