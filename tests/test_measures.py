@@ -19,7 +19,7 @@ from tests.references import (
 )
 
 from oakgp.kernels import Periodic, RadialKernel, SquaredExponential
-from oakgp.kernels.constrained import Feature, embedding
+from oakgp.kernels.constrained import Feature, embeddings
 from oakgp.measures import (
     MEASURES,
     Categorical,
@@ -132,7 +132,7 @@ def test_expectations_are_differentiable_by_the_lengthscale(
     x = tensor(POINTS)
 
     def t(length: torch.Tensor) -> torch.Tensor:
-        return embedding(feature, x, length)
+        return embeddings([feature], x[None], length.reshape(1))[0]
 
     length = tensor(0.8).requires_grad_()
     (slope,) = torch.autograd.grad(t(length) @ tensor(np.arange(1.0, 8.0)), length)
@@ -211,7 +211,7 @@ def test_odd_columns_have_a_measure_with_finite_embeddings(name: str, column: np
     measure = fit_measure(name, column)
     for kernel in kernel_cases():
         v = measure.mean_mean(kernel, tensor(0.7))
-        t = embedding(Feature("x", kernel, measure), tensor(column), tensor(0.7))
+        t = embeddings([Feature("x", kernel, measure)], tensor(column)[None], tensor([0.7]))[0]
         assert 0 < float(v) <= 1 + 1e-12
         assert bool(torch.isfinite(t).all())
 

@@ -106,8 +106,9 @@ def test_log_prior_is_the_sum_of_the_log_densities() -> None:
     )
     plain = ParameterSpace(kernel).log_prior(p)
     assert float(plain) == pytest.approx(orders + tables)
-    scaled = ParameterSpace(kernel, learn_scales=True, scale_rate=0.7).log_prior(p)
-    assert float(scaled) == pytest.approx(orders + tables - 0.7 * float(p.scales.sum()))
+    scaled = ParameterSpace(kernel, learn_scales=True, scale_spread=0.7).log_prior(p)
+    normal = -0.5 * float((p.scales.log() ** 2).sum()) / 0.7**2
+    assert float(scaled) == pytest.approx(orders + tables + normal)
 
 
 def test_higher_orders_start_smaller() -> None:

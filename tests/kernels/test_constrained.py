@@ -9,7 +9,7 @@ from tests.references import dense_atoms, draws, kernel_cases, kernel_values, me
 
 from oakgp.kernels import KERNELS, CategoricalKernel, Periodic, RadialKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.kernels.constrained import Feature, embedding, mean_variance, sobol_matrix
+from oakgp.kernels.constrained import Feature, embeddings, mean_variance, sobol_matrix
 from oakgp.kernels.terms import term_set
 from oakgp.measures import Categorical, Empirical, Measure
 
@@ -98,7 +98,7 @@ def test_mean_variance_is_the_average_of_the_diagonal(
     nodes, p = measure.atoms
     for length in LENGTHSCALES:
         got = float(mean_variance(feature, tensor(length), NO_TABLE))
-        t = embedding(feature, tensor(nodes), tensor(length)).numpy()
+        t = embeddings([feature], tensor(nodes)[None], tensor([length]))[0].numpy()
         assert got == pytest.approx(p @ (1 - t**2), abs=1e-10)
         assert -1e-12 < got < 1
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from oakgp.export.archive import load, save
+from oakgp.export.entries import ModelFileError
 
-__all__ = ["load", "save"]
+__all__ = ["ModelFileError", "load", "save"]

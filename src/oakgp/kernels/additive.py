@@ -140,13 +140,10 @@ class AdditiveKernel:
         )
         if not self.orthogonal:
             return Points(coordinates, torch.zeros_like(coordinates))
-        embeds = [
-            constrained.embedding(f, row, length)
-            for f, row, length in zip(
-                self.features, coordinates, parameters.lengthscales, strict=True
-            )
-        ]
-        return Points(coordinates, torch.stack(embeds))
+        return Points(
+            coordinates,
+            constrained.embeddings(self.features, coordinates, parameters.lengthscales),
+        )
 
     def matrix(self, weights: Weights, left: Points, right: Points | None = None) -> Tensor:
         """Return K between two sets of points, ``[n, m]`` (``right=None``: the same points)."""

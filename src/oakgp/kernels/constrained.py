@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from oakgp import ops
 from oakgp.kernels.base import RadialKernel
 from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.measures import Measure
@@ -45,12 +47,35 @@ class Feature:
         return self.kernel.codes(x) if isinstance(self.kernel, CategoricalKernel) else x
 
 
-def embedding(feature: Feature, x: Tensor, lengthscale: Tensor) -> Tensor:
-    """Return t(x) = s(x) / sqrt(v), ``[n]``; 0 for categorical features (it is in the table)."""
-    if isinstance(feature.kernel, CategoricalKernel):
-        return torch.zeros_like(x)
-    s = feature.measure.mean_embedding(feature.kernel, x, lengthscale)
-    return s / feature.measure.mean_mean(feature.kernel, lengthscale).sqrt()
+def embeddings(features: Sequence[Feature], x: Tensor, lengthscales: Tensor) -> Tensor:
+    """Return t(x) = s(x) / sqrt(v) of every feature, ``[d, n]``.
+
+    Categorical features get 0: their constraint is in the table. Features whose s is a sum over
+    nodes go through one fused call.
+    """
+    rows: list[Tensor] = [x.new_zeros(x.shape[1])] * len(features)
+    summed = []
+    for i, feature in enumerate(features):
+        if isinstance(feature.kernel, CategoricalKernel):
+            continue
+        if feature.measure.sums_over_nodes(feature.kernel):
+            summed.append(i)
+        else:
+            s = feature.measure.mean_embedding(feature.kernel, x[i], lengthscales[i])
+            rows[i] = s / feature.measure.mean_mean(feature.kernel, lengthscales[i]).sqrt()
+    if summed:
+        index = torch.tensor(summed, device=x.device)
+        atoms = [features[i].measure.node_tensors(x) for i in summed]
+        together = ops.embeddings(
+            [features[i].kind for i in summed],
+            x[index],
+            [nodes for nodes, _ in atoms],
+            [weights for _, weights in atoms],
+            lengthscales[index],
+        )
+        for i, row in zip(summed, together, strict=True):
+            rows[i] = row
+    return torch.stack(rows)
 
 
 def sobol_matrix(

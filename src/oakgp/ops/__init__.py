@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ __all__ = [
     "Points",
     "Weights",
     "additive_kernel",
+    "embeddings",
     "mean_embedding",
 ]
 
@@ -107,26 +109,24 @@ def additive_kernel(
     return matrix
 
 
-class _MeanEmbedding(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: Tensor
-    ) -> Tensor:
-        if x.device.type == "cpu":
-            s, slope = _backend(x).embedding(kind, x, nodes, weights, float(lengthscale))
-        else:
-            s, slope = _embedding_torch(kind, x, nodes, weights, lengthscale)
-        ctx.save_for_backward(slope)
-        value: Tensor = s
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        (slope,) = ctx.saved_tensors
-        return None, None, None, None, (cotangents[0] * slope).sum()
+def _node_sums(
+    kinds: Sequence[Kind],
+    x: Sequence[Tensor],
+    nodes: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    lengthscales: Tensor,
+) -> list[tuple[Tensor, Tensor]]:
+    """Return value and slope (by the lengthscale) of s(x) = sum_q w_q k(x, node_q), by feature."""
+    if lengthscales.device.type == "cpu":
+        sums: list[tuple[Tensor, Tensor]] = _backend(lengthscales).node_sums(
+            kinds, x, nodes, weights, lengthscales
+        )
+        return sums
+    each = zip(kinds, x, nodes, weights, lengthscales, strict=True)
+    return [_node_sum_torch(*arguments) for arguments in each]
 
 
-def _embedding_torch(
+def _node_sum_torch(
     kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Value and slope in plain torch, for devices without compiled loops."""
@@ -135,6 +135,7 @@ def _embedding_torch(
         divisor = torch.ones_like(scale) if kind == Kind.PERIODIC else scale
         a, b = x / divisor, nodes / divisor
         a = torch.where(torch.isnan(a), torch.full_like(a, FAR), a)
+        b = torch.where(torch.isnan(b), torch.full_like(b, FAR), b)
         spread = scale.expand(len(a), 1)  # one copy a row, so that one pass gives all slopes
         if kind == Kind.PERIODIC:
             q = reference.squared_distance(kind, a[:, None], b[None, :], spread)
@@ -145,12 +146,72 @@ def _embedding_torch(
     return s.detach(), slope[:, 0]
 
 
+class _MeanEmbedding(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: Tensor
+    ) -> Tensor:
+        ((s, slope),) = _node_sums([kind], [x], [nodes], [weights], lengthscale.reshape(1))
+        ctx.save_for_backward(slope)
+        return s
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        (slope,) = ctx.saved_tensors
+        return None, None, None, None, (cotangents[0] * slope).sum()
+
+
 def mean_embedding(
     kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: Tensor
 ) -> Tensor:
     """Return s(x) = sum_q w_q k(x, node_q), ``[n]``, differentiable in the lengthscale.
 
-    O(n q) time and O(n) memory on the CPU. Missing values (NaN) give 0.
+    O(n q) time and O(n) memory on the CPU. Missing values (NaN) coincide with a missing node only.
     """
     s: Tensor = _MeanEmbedding.apply(kind, x, nodes, weights, lengthscale)
     return s
+
+
+class _Embeddings(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        kinds: Sequence[Kind],
+        x: Tensor,
+        nodes: Sequence[Tensor],
+        weights: Sequence[Tensor],
+        lengthscales: Tensor,
+    ) -> Tensor:
+        n = x.shape[1]
+        both = [torch.cat([row, at]) for row, at in zip(x, nodes, strict=True)]
+        sums = _node_sums(kinds, both, nodes, weights, lengthscales)
+        s, ds = (torch.stack([pair[k][:n] for pair in sums]) for k in (0, 1))
+        # v = E[s(X)]: the nodes are among the points.
+        v, dv = (
+            torch.stack([w @ pair[k][n:] for w, pair in zip(weights, sums, strict=True)])
+            for k in (0, 1)
+        )
+        root = v.sqrt()[:, None]
+        ctx.save_for_backward(ds / root - s * (0.5 * dv / v)[:, None] / root)
+        return s / root
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        (slope,) = ctx.saved_tensors
+        return None, None, None, None, (cotangents[0] * slope).sum(dim=1)
+
+
+def embeddings(
+    kinds: Sequence[Kind],
+    x: Tensor,
+    nodes: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    lengthscales: Tensor,
+) -> Tensor:
+    """Return t(x) = s(x) / sqrt(v) of several features with node sums, in one pass.
+
+    ``x [k, n]``, k arrays of nodes and weights, ``lengthscales [k]`` -> ``[k, n]``,
+    differentiable in the lengthscales.
+    """
+    t: Tensor = _Embeddings.apply(kinds, x, nodes, weights, lengthscales)
+    return t

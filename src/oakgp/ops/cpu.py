@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,19 +123,38 @@ def gradient(
     return tuple(torch.from_numpy(part).to(left.x.dtype) for part in parts)
 
 
-def embedding(
-    kind: Kind, x: Tensor, nodes: Tensor, weights: Tensor, lengthscale: float
-) -> tuple[Tensor, Tensor]:
-    """Return s(x) = sum_q w_q k(x, node_q) and its derivative by the lengthscale, each ``[n]``."""
-    divisor = 1.0 if kind == Kind.PERIODIC else lengthscale
-    a = np.nan_to_num(_double(x) / divisor, nan=FAR, posinf=FAR, neginf=-FAR)
-    b = np.nan_to_num(_double(nodes) / divisor, nan=FAR)
+def node_sums(
+    kinds: Sequence[Kind],
+    x: Sequence[Tensor],
+    nodes: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    lengthscales: Tensor,
+) -> list[tuple[Tensor, Tensor]]:
+    """Return, a feature each, s(x) = sum_q w_q k(x, node_q) and its slope by the lengthscale."""
+    lengths = _double(lengthscales)
+    divisors = np.where(np.asarray(kinds) == Kind.PERIODIC, 1.0, lengths)
+    a, a_starts = _ragged(x, divisors)
+    b, b_starts = _ragged(nodes, divisors)
+    w = np.concatenate([_double(part) for part in weights])
     s, ds = np.empty(len(a)), np.empty(len(a))
-    w = _double(weights)
-    chunks = N_CHUNKS if len(a) * len(b) > _SMALL else 1
+    codes = np.asarray(kinds, dtype=np.int64)
+    work = int(np.diff(a_starts) @ np.diff(b_starts))
+    chunks = N_CHUNKS if work > _SMALL else 1
 
     def fill(chunk: int) -> None:
-        loops.embedding_rows(chunk, chunks, int(kind), lengthscale, a, b, w, s, ds)
+        loops.embedding_rows(chunk, chunks, codes, lengths, a, a_starts, b, w, b_starts, s, ds)
 
     run_chunks(fill, chunks)
-    return torch.from_numpy(s).to(x.dtype), torch.from_numpy(ds).to(x.dtype)
+    values, slopes = torch.from_numpy(s).to(x[0].dtype), torch.from_numpy(ds).to(x[0].dtype)
+    sizes = [len(part) for part in x]
+    return list(zip(values.split(sizes), slopes.split(sizes), strict=True))
+
+
+def _ragged(
+    parts: Sequence[Tensor], divisors: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return scaled coordinates of several features one after another, and where each starts."""
+    scaled = [_double(part) / divisor for part, divisor in zip(parts, divisors, strict=True)]
+    flat = np.nan_to_num(np.concatenate(scaled), nan=FAR, posinf=FAR, neginf=-FAR)
+    starts = np.cumsum([0, *map(len, scaled)])
+    return flat, starts.astype(np.int64)

@@ -309,26 +309,34 @@ def gradient_rows(
 def embedding_rows(
     chunk: int,
     n_chunks: int,
-    kind: int,
-    lengthscale: float,
+    kinds: Codes,
+    lengthscales: Array,
     x: Array,
+    x_starts: Codes,
     nodes: Array,
     weights: Array,
+    node_starts: Codes,
     value: Array,
     slope: Array,
 ) -> None:
-    """Write sum_q w_q k(x_i, node_q) and its derivative by the lengthscale for one chunk."""
+    """Write sum_q w_q k(x_i, node_q) and its derivative by the lengthscale for one chunk.
+
+    Several features lie one after another: feature f has the coordinates ``x_starts[f]`` to
+    ``x_starts[f + 1]`` and the nodes ``node_starts[f]`` to ``node_starts[f + 1]``.
+    """
     phi = np.zeros(STRIP)
     rate = np.zeros(STRIP)
-    n_nodes = nodes.shape[0]
-    for i in range(chunk, x.shape[0], n_chunks):
-        total = 0.0
-        change = 0.0
-        for q0 in range(0, n_nodes, STRIP):
-            width = min(STRIP, n_nodes - q0)
-            radial_slope_strip(kind, x[i], nodes[q0 : q0 + width], lengthscale, phi, rate)
-            for k in range(width):
-                total += weights[q0 + k] * phi[k]
-                change += weights[q0 + k] * rate[k]
-        value[i] = total
-        slope[i] = change / lengthscale
+    for f in range(kinds.shape[0]):
+        for i in range(x_starts[f] + chunk, x_starts[f + 1], n_chunks):
+            total = 0.0
+            change = 0.0
+            for q0 in range(node_starts[f], node_starts[f + 1], STRIP):
+                width = min(STRIP, node_starts[f + 1] - q0)
+                radial_slope_strip(
+                    kinds[f], x[i], nodes[q0 : q0 + width], lengthscales[f], phi, rate
+                )
+                for k in range(width):
+                    total += weights[q0 + k] * phi[k]
+                    change += weights[q0 + k] * rate[k]
+            value[i] = total
+            slope[i] = change / lengthscales[f]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Lock
 
 import torch
@@ -22,14 +22,26 @@ _pool_key: tuple[int, int] = (0, 0)
 def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:
     """Run ``task(0) .. task(n_chunks - 1)``, on as many threads as torch uses.
 
-    The chunks, and so every sum taken over them, do not depend on the number of threads.
+    The chunks, and so every sum taken over them, do not depend on the number of threads. The
+    calling thread works along with the pool's: the next free thread takes the next chunk.
     """
     workers = min(torch.get_num_threads(), n_chunks)
     if workers <= 1:
         for chunk in range(n_chunks):
             task(chunk)
         return
-    for future in [_executor(workers).submit(task, chunk) for chunk in range(n_chunks)]:
+    queue = iter(range(n_chunks))  # its next() is atomic: one chunk to one thread
+
+    def work() -> None:
+        for chunk in queue:
+            task(chunk)
+
+    futures = [_executor(workers - 1).submit(work) for _ in range(workers - 1)]
+    try:
+        work()
+    finally:
+        wait(futures)  # the output arrays are in use until every thread has stopped
+    for future in futures:
         future.result()
 
 

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from oakgp.inference.cholesky import cholesky
+from oakgp.kernels import constrained
 from oakgp.kernels.terms import Term
+from oakgp.ops.layout import Points
 from oakgp.posterior import Posterior
 from oakgp.sensitivity.quadratic import PairBlocks
 
@@ -55,9 +57,15 @@ def _eigenfunctions(posterior: Posterior, i: int, count: int) -> _Basis:
     kernel, parameters = posterior.kernel, posterior.parameters
     feature, anchors = kernel.features[i], posterior.features.anchors
     nodes, mass = feature.measure.node_tensors(anchors.x)
-    everything = torch.zeros((kernel.n_features, len(nodes)), dtype=nodes.dtype).to(nodes)
-    everything[i] = nodes
-    points = kernel.points(parameters, everything)
+    # The nodes are coordinates already: "missing" is a table row here, not a value to encode.
+    points = Points(
+        anchors.x.new_zeros((kernel.n_features, len(nodes))),
+        anchors.x.new_zeros((kernel.n_features, len(nodes))),
+    )
+    points.x[i] = nodes
+    points.embed[i] = constrained.embeddings(
+        (feature,), nodes[None, :], parameters.lengthscales[i : i + 1]
+    )[0]
     unit = kernel.weights(parameters)
     one = torch.ones_like(unit.order_variances[:2])
     unit = type(unit)(one, unit.scales, unit.lengthscales, unit.tables)
@@ -71,12 +79,19 @@ def _eigenfunctions(posterior: Posterior, i: int, count: int) -> _Basis:
     return _Basis(values, (root[:, None] * vectors).T @ cross)
 
 
-def sample_variances(posterior: Posterior, terms: list[Term], n_samples: int, seed: int) -> Tensor:
+def sample_variances(
+    posterior: Posterior,
+    terms: list[Term],
+    n_samples: int,
+    seed: int,
+    expected: Tensor | None = None,
+) -> Tensor:
     """Return joint posterior draws of V_u for some terms, ``[n_samples, k]``.
 
     A component is a series sum_q c_q phi_q in products of eigenfunctions, orthonormal under the
     measure, so V_u = sum_q c_q^2. The c of all terms are jointly Gaussian; what the series leaves
-    out is added as its expectation.
+    out is added as its expectation. ``expected`` spares the computation of
+    `posterior_variances`.
     """
     variances = posterior.features.weights.order_variances
     used = sorted({i for u in terms for i in u})
@@ -100,7 +115,9 @@ def sample_variances(posterior: Posterior, terms: list[Term], n_samples: int, se
     index = torch.tensor(owners, device=draws.device)
     sums = draws.new_zeros((n_samples, len(terms))).index_add_(1, index, draws)
     kept = draws.new_zeros(len(terms)).index_add_(0, index, mean**2 + covariance.diagonal())
-    return sums + (posterior_variances(posterior, terms) - kept).clamp_min(0.0)
+    if expected is None:
+        expected = posterior_variances(posterior, terms)
+    return sums + (expected - kept).clamp_min(0.0)
 
 
 def _product_basis(bases: list[_Basis], count: int) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ import torch
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.sensitivity.credible import posterior_variances, sample_variances
+from oakgp.sensitivity.quadratic import PairBlocks
 from oakgp.sensitivity.selection import Ranking, rank_terms
 from oakgp.sensitivity.sobol import Totals, sobol_totals
 from oakgp.table import Table
@@ -68,20 +69,21 @@ def sobol_indices(
         Of the posterior draws behind the intervals.
     """
     posterior = model.posterior
-    ranking = rank_terms(posterior, n_terms, min_share)
-    totals = sobol_totals(posterior)
+    blocks = PairBlocks(posterior, with_precision=True)
+    totals = sobol_totals(posterior, blocks)
+    ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
     terms: list[Term] = list(ranking.terms)
     variance = max(totals.variance, np.finfo(float).tiny)
     low = high = mean_share = np.zeros(0)
     if terms:
-        expected = posterior_variances(posterior, terms).cpu().numpy()
-        draws = sample_variances(posterior, terms, n_samples, seed).cpu().numpy()
+        expected = posterior_variances(posterior, terms, blocks)
+        draws = sample_variances(posterior, terms, n_samples, seed, expected).cpu().numpy()
         # Terms that are not listed count with the variance of their posterior mean.
         rest = max(0.0, totals.variance - float(sum(ranking.variances)))
         shares = draws / (draws.sum(axis=1, keepdims=True) + rest)
         tails = [50 * (1 - coverage), 50 * (1 + coverage)]
         low, high = np.percentile(shares, tails, axis=0)
-        mean_share = expected / (expected.sum() + rest)
+        mean_share = (expected / (expected.sum() + rest)).cpu().numpy()
     table = Table(
         {
             "term": [model.label(u) for u in terms],

@@ -10,7 +10,7 @@ from torch import Tensor
 from oakgp.kernels.terms import Term
 from oakgp.posterior import Posterior
 from oakgp.sensitivity.quadratic import PairBlocks
-from oakgp.sensitivity.sobol import sobol_totals, top_terms
+from oakgp.sensitivity.sobol import Totals, sobol_totals, top_terms
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,20 @@ class Ranking:
         return tuple(v / self.variance if self.variance > 0 else 0.0 for v in self.variances)
 
 
-def rank_terms(posterior: Posterior, count: int, min_share: float = 0.0) -> Ranking:
-    """Return the largest terms of a posterior, at most ``count``, with their variances."""
-    blocks = PairBlocks(posterior)
-    variance = sobol_totals(posterior, blocks).variance
-    found = top_terms(posterior, count, min_share, blocks)
+def rank_terms(
+    posterior: Posterior,
+    count: int,
+    min_share: float = 0.0,
+    blocks: PairBlocks | None = None,
+    totals: Totals | None = None,
+) -> Ranking:
+    """Return the largest terms of a posterior, at most ``count``, with their variances.
+
+    ``blocks`` and ``totals`` spare their computation where they are at hand.
+    """
+    blocks = blocks or PairBlocks(posterior)
+    variance = (totals or sobol_totals(posterior, blocks)).variance
+    found = top_terms(posterior, count, min_share, blocks, variance)
     return Ranking(tuple(u for u, _ in found), tuple(v for _, v in found), variance)
 
 

@@ -66,6 +66,8 @@ def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Tota
     orders = a.new_zeros(kernel.max_order + 1)
     main = a.new_zeros(kernel.n_features)
     total = a.new_zeros(kernel.n_features)
+    if kernel.terms.count() == 0:
+        return Totals(orders, main, total)
     for pairs in blocks or PairBlocks(posterior):
         factor = a.new_ones(kernel.n_features).requires_grad_()
         with torch.enable_grad():
@@ -92,6 +94,7 @@ def top_terms(
     count: int,
     min_share: float = 0.0,
     blocks: PairBlocks | None = None,
+    variance: float | None = None,
 ) -> list[tuple[Term, float]]:
     """Return the terms of largest variance, largest first, with that variance.
 
@@ -105,6 +108,8 @@ def top_terms(
         Terms below this share of the variance are left out (and the search for them is saved).
     blocks
         Pair blocks to reuse.
+    variance
+        Variance of the whole posterior mean, where it is known already.
 
     Notes
     -----
@@ -114,10 +119,14 @@ def top_terms(
     but on how many prefixes stay promising.
     """
     _require_orthogonal(posterior)
+    if count < 1 or posterior.kernel.terms.count() == 0:
+        return []
     blocks = blocks or PairBlocks(posterior)
     floor = 0.0
     if min_share > 0:
-        floor = min_share * sobol_totals(posterior, blocks).variance
+        if variance is None:
+            variance = sobol_totals(posterior, blocks).variance
+        floor = min_share * variance
     found: list[tuple[Term, float]] = []
     for block in posterior.kernel.terms.blocks:
         found = _search(posterior, blocks, block, count, floor, found)
