@@ -126,8 +126,10 @@ def fit_model(
         learners.append((flow, columns, learner, learner.trial() if len(flows) > 1 else None))
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
-    flow, columns, learner, _ = min(learners, key=lambda entry: entry[3].value if entry[3] else 0.0)
-    learned = learner.learn(options.engine, options.n_inducing)
+    flow, columns, learner, trial = min(
+        learners, key=lambda entry: entry[3].value if entry[3] else 0.0
+    )
+    learned = learner.learn(options.engine, options.n_inducing, trial)
     names = [column.feature.name for column in columns]
     return Model(
         schema=schema,

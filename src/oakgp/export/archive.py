@@ -1,35 +1,27 @@
 """Save and load: a zip archive with ``model.json`` and ``tensors.safetensors``.
 
-The JSON holds names, settings and measures; floats are written so that they read back to the bit.
-The tensors hold the posterior. Nothing in the file is ever executed, and every part is checked
-before a model is built from it.
+Nothing in the file is ever executed or unpacked onto the disk, and no more of it is read than a
+file of its size can honestly hold. Members of other names are ignored.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import struct
+import uuid
 import zipfile
 import zlib
-from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor
 
-from oakgp.kernels import KERNELS, Periodic, RadialKernel
-from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.kernels.terms import Block, TermSet
-from oakgp.measures import Measure, measure_from_dict
-from oakgp.model import Facts, Model
-from oakgp.model_columns import ModelColumn
-from oakgp.posterior import KernelMap, Posterior
-from oakgp.schema import TableSchema
+from oakgp.export.content import describe, restore
+from oakgp.export.entries import ModelFileError, require
 
 if TYPE_CHECKING:
     from oakgp.estimators import OAKRegressor
@@ -39,223 +31,118 @@ VERSION = 1
 _JSON = "model.json"
 _TENSORS = "tensors.safetensors"
 
+# Text of names and numbers shrinks to a third or so, never a hundredfold; a small file may.
+_LARGEST_RATIO = 100
+_SMALL = 1 << 24
 
-class ModelFileError(ValueError):
-    """The file is not a model of this library, or it is damaged."""
+# What reading a damaged file trips over, besides what is looked for.
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    safetensors.SafetensorError,
+)
 
 
 def save(estimator: OAKRegressor, path: str | PathLike[str]) -> None:
-    """Write a fitted estimator to one file.
+    """Write a fitted estimator to one file; equal models give equal files, byte by byte.
 
     The file appears under its name only when it is complete: an interrupted save leaves the old
     file as it was.
     """
     from oakgp import __version__
 
-    model = estimator._fitted()
-    posterior = model.posterior
-    kernel, parameters = posterior.kernel, posterior.parameters
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        "written_by": __version__,
-        "estimator": type(estimator).__name__,
-        "settings": {k: _plain(v) for k, v in estimator.get_params(deep=False).items()},
-        "feature_names_in": _names(estimator),
-        "dropped_variance": getattr(estimator, "dropped_variance_", None),
-        "schema": model.schema.to_dict(),
-        "columns": [column.to_dict() for column in model.columns],
-        "kernel": {
-            "orthogonal": kernel.orthogonal,
-            "n_features": kernel.terms.n_features,
-            "blocks": [asdict(block) for block in kernel.terms.blocks],
-        },
-        "center": model.center,
-        "scale": model.scale,
-        "noise": posterior.noise,
-        "kept": posterior.kept,
-        "forced": model.forced,
-        "facts": asdict(model.facts),
-    }
-    tensors = {
-        "anchors": posterior.features.x,
-        "mean_weights": posterior.mean_weights,
-        "whitener": posterior.whitener,
-        "lengthscales": parameters.lengthscales,
-        "scales": parameters.scales,
-        "order_variances": parameters.order_variances,
-        "noise": parameters.noise,
-    }
-    for k, (w, kappa) in enumerate(zip(parameters.mixing, parameters.diagonal, strict=True)):
-        tensors[f"mixing_{k}"], tensors[f"diagonal_{k}"] = w, kappa
-    data = safetensors.torch.save(
-        {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-    )
+    content, tensors = describe(estimator)
+    description = {"format": FORMAT, "version": VERSION, "written_by": __version__, **content}
+    text = json.dumps(description, allow_nan=False)
+    try:
+        restore(json.loads(text), tensors)
+    except _DAMAGE as error:
+        raise ValueError(
+            f"the model cannot be saved, since it could not be loaded again: {error}"
+        ) from error
     target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_JSON, json.dumps(description, allow_nan=False))
-        archive.writestr(_TENSORS, data)
-    os.replace(partial, target)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}: there is no such directory")
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        with zipfile.ZipFile(partial, "x") as archive:
+            archive.writestr(_member(_JSON, zipfile.ZIP_DEFLATED), text)
+            # Tensors are stored as they are: nobody can claim a terabyte of zeros then.
+            archive.writestr(_member(_TENSORS, zipfile.ZIP_STORED), safetensors.torch.save(tensors))
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _member(name: str, compression: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)  # dated 1980, so that equal models give equal files
+    info.compress_type = compression
+    info.external_attr = 0o644 << 16
+    return info
 
 
 def load(path: str | PathLike[str]) -> OAKRegressor:
     """Read a fitted estimator back from a file that `save` wrote.
+
+    Settings come back as they were, but for a random generator (None) and arrays (lists).
 
     Raises
     ------
     ModelFileError
         When the file is not a model, is damaged, or was written by a newer version.
     """
-    description, tensors = _read(Path(path))
+    source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(f"{source}: no such model file")
     try:
-        return _build(description, tensors)
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        require(source.is_file(), "not a file")
+        return restore(*_read(source))
+    except ModelFileError as error:
+        raise ModelFileError(f"{source}: not a model that oakgp can read: {error}") from error
+    except _DAMAGE as error:
         raise ModelFileError(
-            f"{path}: the model file is damaged or incomplete ({type(error).__name__}: {error}); "
-            "save the model again"
+            f"{source}: not an oakgp model file, or a damaged one "
+            f"({type(error).__name__}: {error}); save the model again"
         ) from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such model file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read(_JSON))
-            if not isinstance(description, dict) or description.get("format") != FORMAT:
-                raise ModelFileError(f"{path}: not an oakgp model file")
-            version = description.get("version")
-            if not isinstance(version, int) or version > VERSION:
-                raise ModelFileError(
-                    f"{path}: written in format {version} by oakgp "
-                    f"{description.get('written_by')}; this oakgp reads formats up to {VERSION}: "
-                    "update it"
-                )
-            tensors = safetensors.torch.load(archive.read(_TENSORS))
-    except ModelFileError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        EOFError,
-        json.JSONDecodeError,
-        UnicodeDecodeError,
-        safetensors.SafetensorError,
-    ) as error:
-        raise ModelFileError(
-            f"{path}: not an oakgp model file, or a damaged one ({type(error).__name__})"
-        ) from error
-    return description, tensors
+    size = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        text = archive.getinfo(_JSON)
+        limit = max(_SMALL, _LARGEST_RATIO * min(text.compress_size, size))
+        require(text.file_size <= limit, f"{_JSON} claims to hold {text.file_size:,} bytes")
+        description = json.loads(archive.read(text).decode(), parse_constant=_not_finite)
+        require(
+            isinstance(description, dict) and description.get("format") == FORMAT,
+            f"its {_JSON} does not say {FORMAT!r}",
+        )
+        version = description.get("version")
+        require(
+            type(version) is int and 1 <= version <= VERSION,
+            f"it has format {version!r:.20}, written by oakgp "
+            f"{description.get('written_by')!r:.30}; this oakgp reads formats up to {VERSION}: "
+            "update it",
+        )
+        data = archive.getinfo(_TENSORS)
+        require(
+            data.compress_type == zipfile.ZIP_STORED and data.file_size <= size,
+            f"{_TENSORS} is not stored as oakgp does",
+        )
+        tensors = safetensors.torch.load(archive.read(data))
+        # Memory of torch's own: how its products round depends on where a matrix begins.
+        return description, {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-def _build(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegressor:
-    from oakgp.estimators import OAKRegressor
-
-    columns = tuple(ModelColumn.from_dict(d) for d in description["columns"])
-    blocks = tuple(
-        Block(tuple(b["mandatory"]), tuple(b["optional"]), b["max_order"])
-        for b in description["kernel"]["blocks"]
-    )
-    terms = TermSet(description["kernel"]["n_features"], blocks)
-    kernel = AdditiveKernel(
-        tuple(column.feature for column in columns), terms, description["kernel"]["orthogonal"]
-    )
-    n_categorical = len(kernel.categorical)
-    parameters = Parameters(
-        tensors["lengthscales"],
-        tensors["scales"],
-        tensors["order_variances"],
-        tensors["noise"],
-        tuple(tensors[f"mixing_{k}"] for k in range(n_categorical)),
-        tuple(tensors[f"diagonal_{k}"] for k in range(n_categorical)),
-    )
-    _check_shapes(kernel, tensors)
-    kept = description["kept"]
-    posterior = Posterior(
-        KernelMap(kernel, parameters, tensors["anchors"]),
-        tensors["mean_weights"],
-        tensors["whitener"],
-        float(description["noise"]),
-        None if kept is None else tuple(tuple(t) for t in kept),
-    )
-    facts = dict(description["facts"])
-    facts["at_bound"], facts["notes"] = tuple(facts["at_bound"]), tuple(facts["notes"])
-    settings = {k: _restore(v) for k, v in description["settings"].items()}
-    estimator = OAKRegressor(**settings)
-    estimator.model_ = Model(
-        schema=TableSchema.from_dict(description["schema"]),
-        columns=columns,
-        posterior=posterior,
-        center=float(description["center"]),
-        scale=float(description["scale"]),
-        facts=Facts(**facts),
-        forced=tuple(tuple(t) for t in description["forced"]),
-    )
-    estimator.n_iter_ = estimator.model_.facts.n_evaluations
-    estimator.n_features_in_ = len(estimator.model_.schema.columns)
-    if description["feature_names_in"] is not None:
-        estimator.feature_names_in_ = np.array(description["feature_names_in"], dtype=object)
-    if description["dropped_variance"] is not None:
-        estimator.dropped_variance_ = description["dropped_variance"]
-    return estimator
-
-
-def _check_shapes(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> None:
-    d, m = kernel.n_features, tensors["mean_weights"].shape[0]
-    expected = {
-        "anchors": (d, m),
-        "lengthscales": (d,),
-        "scales": (d,),
-        "order_variances": (kernel.max_order + 1,),
-        "noise": (),
-    }
-    for name, shape in expected.items():
-        if tuple(tensors[name].shape) != shape:
-            raise ModelFileError(
-                f"the model file's {name} has shape {tuple(tensors[name].shape)}, not {shape}"
-            )
-    if tensors["whitener"].ndim != 2 or tensors["whitener"].shape[1] != m:
-        raise ModelFileError(f"the model file's whitener does not fit its {m} anchors")
-    for name, tensor in tensors.items():
-        if name != "anchors" and not bool(torch.isfinite(tensor).all()):
-            raise ModelFileError(f"the model file's {name} holds values that are not finite")
-
-
-def _names(estimator: OAKRegressor) -> list[str] | None:
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
-def _plain(value: Any) -> Any:
-    """Return a setting as JSON; kernels and measures as tagged objects."""
-    if isinstance(value, RadialKernel):
-        period = {"period": value.period} if isinstance(value, Periodic) else {}
-        return {"__kernel__": value.name, **period}
-    if isinstance(value, Measure):
-        return {"__measure__": value.to_dict()}
-    if isinstance(value, dict):
-        return {"__map__": [[k, _plain(v)] for k, v in value.items()]}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return None  # a random generator: its state is spent, the fitted model does not need it
-
-
-def _restore(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_restore(v) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "__kernel__" in value:
-        rest = {k: v for k, v in value.items() if k != "__kernel__"}
-        return KERNELS[value["__kernel__"]](**rest)
-    if "__measure__" in value:
-        return measure_from_dict(value["__measure__"])
-    return {k: _restore(v) for k, v in value["__map__"]}
+def _not_finite(text: str) -> NoReturn:
+    raise ModelFileError(f"its {_JSON} holds {text}, which is no number")

@@ -67,7 +67,7 @@ def _is_level_column(column: ModelColumn, source: Column) -> bool:
         whole
         and type(kernel.has_missing) is bool
         and kernel.n_levels == len(source.levels)
-        and 1 <= kernel.rank
+        and kernel.rank >= 1
         and column.flow is None
         and isinstance(measure, Categorical)
         and len(measure.weights) == kernel.n_known

@@ -26,6 +26,7 @@ from oakgp.export.entries import (
     texts,
 )
 from oakgp.export.settings import plain, restored
+from oakgp.kernels import CategoricalKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.terms import Block, TermSet
 from oakgp.model import Facts, Model
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Estimators that a file can hold.
 ESTIMATORS = ("OAKRegressor",)
+
+_TURNED = "whitener_transposed"
 
 
 def describe(estimator: OAKRegressor) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -69,7 +72,7 @@ def describe(estimator: OAKRegressor) -> tuple[dict[str, Any], dict[str, Tensor]
     tensors = {
         "anchors": model.posterior.features.x,
         "mean_weights": model.posterior.mean_weights,
-        "whitener": model.posterior.whitener,
+        **_by_layout(model.posterior.whitener),
         "lengthscales": parameters.lengthscales,
         "scales": parameters.scales,
         "order_variances": parameters.order_variances,
@@ -84,6 +87,9 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegre
     """Return the estimator that `describe` was given."""
     from oakgp import estimators
 
+    tensors = dict(tensors)
+    if _TURNED in tensors:
+        tensors["whitener"] = tensors.pop(_TURNED).T
     name = entry(description, "estimator", str)
     require(name in ESTIMATORS, f"it holds the unknown estimator {name!r}; update oakgp")
     settings = entry(description, "settings", dict)
@@ -123,7 +129,14 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegre
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if present(description, "dropped_variance") is not None:
         estimator.dropped_variance_ = number(description, "dropped_variance")
+        require(0 <= estimator.dropped_variance_ <= 1, "the dropped variance is no share")
     return estimator
+
+
+def _by_layout(whitener: Tensor) -> dict[str, Tensor]:
+    """Return a matrix as it lies in memory: with the other layout, products round differently."""
+    turned = not whitener.is_contiguous() and whitener.T.is_contiguous()
+    return {_TURNED: whitener.T} if turned else {"whitener": whitener}
 
 
 def _kernel(d: dict[str, Any], columns: tuple[ModelColumn, ...]) -> AdditiveKernel:
@@ -135,8 +148,7 @@ def _kernel(d: dict[str, Any], columns: tuple[ModelColumn, ...]) -> AdditiveKern
         optional = term(present(b, "optional"), "optional", n)
         order = count(b, "max_order")
         require(
-            not set(mandatory) & set(optional)
-            and len(mandatory) <= order <= max(1, len(mandatory) + len(optional)),
+            not set(mandatory) & set(optional) and len(mandatory) <= order <= n,
             f"a block of terms holds {b!r:.60}, which cannot be",
         )
         blocks.append(Block(mandatory, optional, order))
@@ -165,7 +177,9 @@ def _parameters(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> Parameter
         bad = torch.isinf(tensor) if name == "anchors" else ~torch.isfinite(tensor)
         require(not bool(bad.any()), f"the tensor {name} holds values that are not finite")
         if name.startswith(("noise", "lengthscales", "scales", "order_variances", "diagonal")):
-            require(bool((tensor > 0).all()), f"the tensor {name} holds values that are not above 0")
+            require(
+                bool((tensor > 0).all()), f"the tensor {name} holds values that are not above 0"
+            )
     n_categorical = len(kernel.categorical)
     return Parameters(
         tensors["lengthscales"],
@@ -190,28 +204,25 @@ def _shapes(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> dict[str, tup
         "order_variances": (kernel.max_order + 1,),
         "noise": (),
     }
-    tables = [kernel.features[i].kernel for i in kernel.categorical]
+    kernels = [feature.kernel for feature in kernel.features]
+    tables = [table for table in kernels if isinstance(table, CategoricalKernel)]
     for k, table in enumerate(tables):
-        shapes[f"mixing_{k}"] = (table.n_levels, table.rank)  # type: ignore[union-attr]
-        shapes[f"diagonal_{k}"] = (table.n_levels,)  # type: ignore[union-attr]
+        shapes[f"mixing_{k}"] = (table.n_levels, table.rank)
+        shapes[f"diagonal_{k}"] = (table.n_levels,)
     return shapes
 
 
 def _facts(d: dict[str, Any]) -> Facts:
     """Return how the fit went; a fact that the file lacks has the default, if there is one."""
-    read = {
-        "str": entry,
-        "int": entry,
-        "bool": entry,
-    }
-    facts = {}
+    plain_types = {"str": str, "int": int, "bool": bool}
+    facts: dict[str, Any] = {}
     for name, kind in Facts.__annotations__.items():
         if name not in d:
             continue
         if kind == "float":
             facts[name] = number(d, name)
-        elif kind == "tuple[str, ...]":
-            facts[name] = texts(d, name)
+        elif kind in plain_types:
+            facts[name] = entry(d, name, plain_types[kind])
         else:
-            facts[name] = read[kind](d, name, {"str": str, "int": int, "bool": bool}[kind])
+            facts[name] = texts(d, name)
     return Facts(**{**d, **facts})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from oakgp.kernels.terms import Term
@@ -68,17 +69,15 @@ def texts(d: object, key: str) -> tuple[str, ...]:
 
 def term(value: object, key: str, n_features: int) -> Term:
     """Return a sorted list of distinct feature numbers as a term."""
-    whole = isinstance(value, list) and all(type(i) is int for i in value)
-    if not isinstance(value, list) or not whole:
-        raise _wrong(key, value, "a list of feature numbers")
-    if any(not 0 <= i < n_features for i in value) or any(
-        a >= b for a, b in zip(value, value[1:], strict=False)
-    ):
-        raise _wrong(key, value, f"increasing feature numbers below {n_features}")
-    return tuple(value)
+    numbers = value if isinstance(value, list) else [None]
+    if any(type(i) is not int or not 0 <= i < n_features for i in numbers):
+        raise _wrong(key, value, f"a list of feature numbers below {n_features}")
+    if any(a >= b for a, b in pairwise(numbers)):
+        raise _wrong(key, value, "increasing")
+    return tuple(numbers)
 
 
-def terms(d: object, key: str, n_features: int, known: Sequence[Term] | Any) -> tuple[Term, ...]:
+def terms(d: object, key: str, n_features: int, known: Container[Term]) -> tuple[Term, ...]:
     """Return a list of terms, all of them known."""
     found = tuple(term(value, key, n_features) for value in entry(d, key, list))
     unknown = [u for u in found if u not in known]

@@ -33,19 +33,17 @@ class Schedule:
     Parameters
     ----------
     start_rows
-        Rows on which transforms are compared and the rival starts are followed.
+        Rows on which transforms are compared and the starts race.
     middle_rows
         Rows of the main run.
     exact_rows
         Largest number of distinct rows for which ``engine="auto"`` means the exact engine.
-    start
-        Starting lengthscale and noise variance of the main run.
-    rivals
-        The same for rival starts: rough and smooth.
+    starts
+        Lengthscale and noise variance of each start; transforms are compared from the first.
     trial_iterations
-        Iterations of a trial.
-    rival_iterations
-        Iterations of a rival on few rows.
+        Iterations of that comparison.
+    race_iterations
+        Iterations from each start on few rows.
     max_iterations
         Iterations of the main run.
     final_iterations
@@ -61,10 +59,9 @@ class Schedule:
     start_rows: int = 300
     middle_rows: int = 1000
     exact_rows: int = 2000
-    start: tuple[float, float] = (1.0, 0.1)
-    rivals: tuple[tuple[float, float], ...] = ((0.5, 0.01), (2.0, 0.03))
+    starts: tuple[tuple[float, float], ...] = ((1.0, 0.1), (0.5, 0.01), (2.0, 0.03))
     trial_iterations: int = 10
-    rival_iterations: int = 50
+    race_iterations: int = 25
     max_iterations: int = 120
     final_iterations: int = 8
     sparse_rows: int = 5000
@@ -174,35 +171,32 @@ class Learner:
         )
 
     def trial(self) -> Optimum:
-        """Follow the main start for a few iterations on few rows: to compare transforms."""
+        """Follow the first start for a few iterations on few rows: to compare transforms."""
         rows = _subset(self.data, self.schedule.start_rows, self.seed)
-        return self.run_exact(
-            rows, self._start(self.schedule.start), self.schedule.trial_iterations
-        )
+        start = self._start(self.schedule.starts[0])
+        return self.run_exact(rows, start, self.schedule.trial_iterations)
 
     def _start(self, pair: tuple[float, float]) -> Array:
         length, noise = pair
         return self.space.start(length, noise, self.seed)
 
-    def main_run(self) -> Optimum:
-        """Converge from the main start; restart from a rival's optimum if it promises more.
+    def main_run(self, trial: Optimum | None = None) -> Optimum:
+        """Converge from the most promising of several starts.
 
-        Rivals are followed on few rows; one evaluation on the main run's rows tells whether the
-        first optimum was a poor one.
+        The starts are followed for a while on few rows; what they reached is compared on the main
+        run's rows, and the best of them goes on there.
         """
         few = _subset(self.data, self.schedule.start_rows, self.seed)
         rows = _subset(self.data, self.schedule.middle_rows, self.seed + 1)
-        limit = self.schedule.max_iterations
-        best = self.run_exact(rows, self._start(self.schedule.start), limit)
-        for pair in self.schedule.rivals:
-            rival = self.run_exact(few, self._start(pair), self.schedule.rival_iterations)
-            promise = rival if rows.n == few.n else self.run_exact(rows, rival.theta, 1)
-            if promise.value < best.value:
-                rival = self.run_exact(rows, promise.theta, limit)
-                best = min(best, rival, key=lambda optimum: optimum.value)
-        return best
+        first, *others = (self._start(pair) for pair in self.schedule.starts)
+        starts = [first if trial is None else trial.theta, *others]
+        ends = [self.run_exact(few, theta, self.schedule.race_iterations) for theta in starts]
+        if rows.n > few.n:
+            ends = [self.run_exact(rows, end.theta, 0) for end in ends]
+        best = min(ends, key=lambda end: end.value)
+        return self.run_exact(rows, best.theta, self.schedule.max_iterations)
 
-    def learn(self, engine: str, n_inducing: int) -> Learned:
+    def learn(self, engine: str, n_inducing: int, trial: Optimum | None = None) -> Learned:
         """Run all stages and return the posterior given all rows.
 
         Parameters
@@ -211,8 +205,10 @@ class Learner:
             ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
         n_inducing
             Inducing points of the sparse engine.
+        trial
+            Where `trial` ended, to go on from there.
         """
-        optimum = self.main_run()
+        optimum = self.main_run(trial)
         if engine == "auto":
             engine = "exact" if self.data.n <= self.schedule.exact_rows else "sparse"
         if engine == "exact":

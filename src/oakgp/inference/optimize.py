@@ -71,11 +71,20 @@ def minimise(
         return result, gradient.detach().cpu().to(torch.float64).numpy()
 
     begin = np.asarray(start, dtype=np.float64)
-    first, _ = value_and_gradient(begin)
+    first, slope = value_and_gradient(begin)
+    if max_iter == 0:
+        return Optimum(begin, first, False, 1)
+    memory = [(begin.tobytes(), first, slope)]  # scipy asks for the start once more
+
+    def recall(theta: Array) -> tuple[float, Array]:
+        if memory and memory[0][0] == theta.tobytes():
+            return memory.pop()[1:]
+        return value_and_gradient(theta)
+
     # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
     with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
         result = scipy_minimize(
-            value_and_gradient,
+            recall,
             begin,
             jac=True,
             method="L-BFGS-B",
@@ -88,5 +97,5 @@ def minimise(
             },
         )
     return Optimum(
-        np.asarray(result.x), float(result.fun), bool(result.status == 0), int(result.nfev) + 1
+        np.asarray(result.x), float(result.fun), bool(result.status == 0), int(result.nfev)
     )
