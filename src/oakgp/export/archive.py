@@ -6,6 +6,7 @@ file of its size can honestly hold. Members of other names are ignored.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -109,7 +110,10 @@ def load(path: str | PathLike[str]) -> OAKRegressor:
         return restore(*_read(source))
     except ModelFileError as error:
         raise ModelFileError(f"{source}: not a model that oakgp can read: {error}") from error
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
+        # A damaged directory of the archive points to before the file's beginning.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise ModelFileError(
             f"{source}: not an oakgp model file, or a damaged one "
             f"({type(error).__name__}: {error}); save the model again"

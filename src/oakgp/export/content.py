@@ -214,15 +214,16 @@ def _shapes(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> dict[str, tup
 
 def _facts(d: dict[str, Any]) -> Facts:
     """Return how the fit went; a fact that the file lacks has the default, if there is one."""
-    plain_types = {"str": str, "int": int, "bool": bool}
     facts: dict[str, Any] = {}
     for name, kind in Facts.__annotations__.items():
         if name not in d:
             continue
         if kind == "float":
             facts[name] = number(d, name)
-        elif kind in plain_types:
-            facts[name] = entry(d, name, plain_types[kind])
+        elif kind == "int":
+            facts[name] = count(d, name)
+        elif kind in ("str", "bool"):
+            facts[name] = entry(d, name, str if kind == "str" else bool)
         else:
             facts[name] = texts(d, name)
     return Facts(**{**d, **facts})
