@@ -577,18 +577,27 @@ def test_sparse_matrices_are_refused(make):
         TableSchema.infer(make(np.eye(3)))
 
 
-@pytest.mark.parametrize(
-    "table", [np.arange(3.0), [1, 2], ["u", "v"], pd.Series([1, 2]), pl.Series([1, 2])]
-)
+@pytest.mark.parametrize("table", [np.arange(3.0), [1, 2], ["u", "v"]])
 def test_one_dimension_is_refused(table):
     match = r"(?s)Expected 2D array, got 1D array instead.*Reshape your data either using "
     with pytest.raises(ValueError, match=match + r"array.reshape\(-1, 1\)"):
         TableSchema.infer(table)
 
 
-def test_scalars_and_three_dimensions_are_refused():
-    with pytest.raises(ValueError, match="Expected 2D array, got scalar array"):
-        TableSchema.infer(3.0)
+@pytest.mark.parametrize("table", [pd.Series([1, 2]), pl.Series([1, 2])])
+def test_one_column_by_itself_is_refused(table):
+    with pytest.raises(ValueError, match=r"got 1D array instead: one Series of 2 .*X.to_frame\(\)"):
+        TableSchema.infer(table)
+
+
+@pytest.mark.parametrize("table", [3.0, None, {"a": [1, 2]}, iter([[1], [2]])])
+def test_what_is_no_table_is_refused(table):
+    match = f"got scalar array instead: {type(table).__name__} is no table. Pass a data frame"
+    with pytest.raises(ValueError, match=match):
+        TableSchema.infer(table)
+
+
+def test_three_dimensions_are_refused():
     with pytest.raises(ValueError, match=r"dim 3 .*reshape\(len\(array\), -1\)"):
         TableSchema.infer(np.ones((2, 2, 2)))
 
@@ -639,7 +648,7 @@ def test_names_that_read_the_same_are_duplicates():
         TableSchema.infer(pd.DataFrame([[1, 2]], columns=[1, "1"]))
 
 
-# -- later tables ----------------------------------------------------------------------------------
+# -- later tables --------------------------------------------------------------------------------
 
 TRAIN = {"n": [1.5, 2.5, 4.0], "s": ["u", "v", "u"]}
 
@@ -714,7 +723,7 @@ def test_columns_that_are_not_used_are_not_looked_at():
     same(schema.encode(pd.DataFrame({"c": [dt.date(2020, 1, 1)], "a": [3.0]})), [[3.0]])
 
 
-# -- saving ------------------------------------------------------------------------------------------
+# -- saving --------------------------------------------------------------------------------------
 
 
 def test_levels_keep_their_types_through_json():
@@ -746,7 +755,7 @@ def test_unknown_kinds_of_columns_are_refused():
         TableSchema.from_dict(saved)
 
 
-# -- the package ---------------------------------------------------------------------------------------
+# -- the package ---------------------------------------------------------------------------------
 
 
 def test_no_table_library_is_imported():

@@ -191,10 +191,13 @@ def test_objects_are_encoded_or_refused(data, n_rows, n_columns, as_frame):
     for i, j in np.ndindex(n_rows, n_columns):
         table[i, j] = data.draw(cells)
     source = pd.DataFrame(table, columns=[f"c{j}" for j in range(n_columns)]) if as_frame else table
+    refusal = None
     try:
         schema = TableSchema.infer(source)
     except (TypeError, ValueError) as error:
-        assert any(word in str(error) for word in ("column", "Column"))
+        refusal = str(error)
+    if refusal is not None:
+        assert any(word in refusal for word in ("column", "Column"))
         return
     matrix = schema.encode(source)
     assert matrix.dtype == np.float64
@@ -211,10 +214,12 @@ def test_objects_are_encoded_or_refused(data, n_rows, n_columns, as_frame):
 @given(arrow_tables(), arrow_tables())
 def test_a_foreign_table_is_encoded_or_refused(train, later):
     schema = TableSchema.infer(train)
+    refusal = None
     try:
         matrix = schema.encode(later)
     except ValueError as error:
-        text = str(error)
-        assert "missing" in text or "numeric at fit" in text
+        refusal = str(error)
+    if refusal is not None:
+        assert "missing" in refusal or "numeric at fit" in refusal
         return
     assert matrix.shape == (later.num_rows, len(schema.active))

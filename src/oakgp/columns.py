@@ -88,11 +88,6 @@ def read_table(table: Any) -> RawTable:
     RawTable
         Its columns are read on demand.
     """
-    if hasattr(table, "toarray") and hasattr(table, "nnz"):
-        raise TypeError(
-            "Sparse data was passed, but dense data is required. Use '.toarray()' to turn the "
-            "sparse matrix into a dense NumPy array."
-        )
     frame = _as_frame(table)
     raw = _from_array(_as_array(table)) if frame is None else _from_frame(frame)
     shape = (raw.n_rows, len(raw.names))
@@ -105,6 +100,12 @@ def read_table(table: Any) -> RawTable:
     if repeated:
         raise ValueError(_duplicates_message(repeated))
     return raw
+
+
+def take_rows(table: Any, rows: npt.NDArray[np.intp]) -> Any:
+    """Return some rows of a table of any supported library."""
+    frame = _as_frame(table)
+    return _as_array(table)[rows] if frame is None else frame[rows].to_native()
 
 
 def as_text(value: object) -> str:
@@ -173,6 +174,11 @@ def _duplicates_message(names: Sequence[str]) -> str:
 
 
 def _as_array(table: Any) -> npt.NDArray[Any]:
+    if hasattr(table, "toarray") and hasattr(table, "nnz"):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. Use '.toarray()' to turn the "
+            "sparse matrix into a dense NumPy array."
+        )
     if isinstance(table, np.ma.MaskedArray):
         table = np.where(
             np.ma.getmaskarray(table), np.array(None, dtype=object), table.data.astype(object)
@@ -194,18 +200,31 @@ def _as_array(table: Any) -> npt.NDArray[Any]:
             "X.real and X.imag."
         )
     if array.ndim < 2:
-        what = "1D" if array.ndim else "scalar"
-        raise ValueError(
-            f"Expected 2D array, got {what} array instead: array={array!r}. Reshape your data "
-            "either using array.reshape(-1, 1) if your data has a single feature or "
-            "array.reshape(1, -1) if it contains a single sample."
-        )
+        raise ValueError(_flat_message(table, array))
     if array.ndim > 2:
         raise ValueError(
             f"Found array with dim {array.ndim} (shape={array.shape}), while dim <= 2 is required. "
             "Use array.reshape(len(array), -1) to lay the features of a row side by side."
         )
     return array
+
+
+def _flat_message(table: Any, array: npt.NDArray[Any]) -> str:
+    if array.ndim == 0:
+        return (
+            f"Expected 2D array, got scalar array instead: {type(table).__name__} is no table. "
+            "Pass a data frame, a 2D NumPy array or a list of rows."
+        )
+    if hasattr(table, "to_frame"):
+        return (
+            f"Expected 2D array, got 1D array instead: one {type(table).__name__} of {array.size} "
+            "values. Make it a table of one column with X.to_frame()."
+        )
+    return (
+        f"Expected 2D array, got 1D array instead: array={array!r}. Reshape your data "
+        "either using array.reshape(-1, 1) if your data has a single feature or "
+        "array.reshape(1, -1) if it contains a single sample."
+    )
 
 
 def _ragged_message(table: Sequence[Any]) -> str:

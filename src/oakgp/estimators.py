@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
 
@@ -14,25 +15,27 @@ from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
     _check_feature_names,
-    _check_sample_weight,
-    check_array,
+    _check_feature_names_in,
+    _get_feature_names,
     check_is_fitted,
-    column_or_1d,
 )
 
+from oakgp.columns import read_table, take_rows
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
 from oakgp.measures import Measure
 from oakgp.model import Model
-from oakgp.sensitivity import metric_curve, rank_terms, select
+from oakgp.sensitivity import metric_curve, rank_terms
 from oakgp.sensitivity.report import SobolIndices
 from oakgp.table import Table
+from oakgp.targets import read_response, read_weights
+from oakgp.truncation import important_terms
 from oakgp.verdict import Verdict, make_verdict
 
 Array = NDArray[np.float64]
 
-_RANKED = 2000  # terms looked at by truncation; smaller ones together are reported as dropped
+_THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
 class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
@@ -49,13 +52,15 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
     kernel : str, kernel, or mapping, default="squared_exponential"
         Base kernel of the numeric features: ``"squared_exponential"``, ``"matern12"``,
         ``"matern32"``, ``"matern52"``, ``oakgp.kernels.Periodic(period=...)``; a mapping gives
-        single columns their own.
+        single columns their own, and the others the default.
     measure : str, measure, or mapping, default="auto"
         Distribution of each numeric feature under which components have mean zero: ``"empirical"``
-        (the default), ``"gaussian"``, ``"gaussian_mixture"``, ``"uniform"``.
+        (the default), ``"gaussian"``, ``"gaussian_mixture"``, ``"uniform"``, each fitted to the
+        column; or a measure in the coordinates of the kernel, which are those after the flow.
     flow : str or mapping, default="auto"
         Monotone transform of the numeric features: ``"normal_score"``, ``"sinh_arcsinh"``,
-        ``"none"``; ``"auto"`` takes the one with the best evidence.
+        ``"none"`` (standardise); ``"auto"`` takes the one with the best evidence for all of them.
+        Columns that a mapping leaves out get ``"normal_score"``.
     feature_variances : bool, default=True
         Whether each feature has a prior variance of its own besides the one per order.
     categorical_features : "auto" or sequence, default="auto"
@@ -145,9 +150,15 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.string = True
         return tags
 
     def _options(self) -> Options:
+        _check_flag("feature_variances", self.feature_variances)
+        _check_flag("orthogonal", self.orthogonal)
+        _check_count("max_iter", self.max_iter, 1)
+        _check_terms("forced_terms", self.forced_terms)
+        _check_terms("forbidden_terms", self.forbidden_terms)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -193,16 +204,22 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 "This OAKRegressor estimator requires y to be passed, but the target y is None."
             )
-        target = _response(y)
+        target = read_response(y)
         n = _length(X)
-        if n is not None and n != len(target):
+        if n != len(target):
             raise ValueError(
                 f"X has {n} rows but y has {len(target)}: they must be of equal length"
             )
-        weights = _weights(sample_weight, len(target))
+        weights = read_weights(sample_weight, n)
+        _get_feature_names(X)  # refuses names of mixed types, before any work is done
+        rows = X
+        if not weights.all():  # a row of weight 0 is no row: its levels were not seen either
+            used = np.flatnonzero(weights)
+            rows, target, weights = take_rows(X, used), target[used], weights[used]
         self.model_ = fit_model(
-            X, target, weights, options, categorical_features=self.categorical_features
+            rows, target, weights, options, categorical_features=self.categorical_features
         )
+        self.__dict__.pop("dropped_variance_", None)  # of an earlier truncation
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)
         self.n_iter_ = self.model_.facts.n_evaluations
@@ -225,21 +242,26 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
         """Return quantiles of a new response, ``[n, len(quantiles)]``."""
-        levels = np.asarray(quantiles, dtype=np.float64)
-        if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
+        levels = np.asarray(quantiles)
+        if (
+            levels.dtype.kind not in "fi"
+            or levels.ndim != 1
+            or not ((levels > 0) & (levels < 1)).all()
+        ):
             raise ValueError(f"quantiles={quantiles!r}: give numbers strictly between 0 and 1")
         mean, sd = self._fitted().moments(X, noisy=True)
         return np.asarray(mean[:, None] + sd[:, None] * norm.ppf(levels))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return the central interval that holds a new response with this probability, ``[n, 2]``."""
-        if not 0 < coverage < 1:
+        """Return the central interval that holds a new response with some probability, [n, 2]."""
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
             raise ValueError(f"coverage={coverage!r}: give a number strictly between 0 and 1")
         return self.predict_quantiles(X, (0.5 - coverage / 2, 0.5 + coverage / 2))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Return joint draws of the function at the rows of X, ``[n, n_samples]``."""
         model = self._fitted()
+        _check_count("n_samples", n_samples, 1)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         draws = model.posterior.sample(model.encode(X), n_samples, seed)
         return np.asarray(model.center + model.scale * draws.cpu().numpy().T)
@@ -249,7 +271,14 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         model = self._fitted()
         which = None if term is None else model.term(term)
         covariance = model.posterior.covariance(model.encode(X), term=which)
-        return np.asarray(model.scale**2 * covariance.cpu().numpy())
+        with np.errstate(over="ignore", under="ignore"):
+            square = np.square(np.float64(model.scale))
+        if not np.finfo(np.float64).tiny <= square < np.inf:
+            raise ValueError(
+                f"y varies by {model.scale:g}, and float64 cannot hold the square of that, which "
+                f"is the unit of a covariance; fit y / {model.scale:.0e} instead"
+            )
+        return np.asarray(square * covariance.cpu().numpy())
 
     def component(self, X: Any, term: Any) -> tuple[Array, Array]:
         """Return mean and standard deviation of one component at the rows of X.
@@ -273,6 +302,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of `transform`'s columns: the terms."""
         model = self._fitted()
+        _check_feature_names_in(self, input_features, generate_names=False)
         return np.array([model.label(t) for t in self._listed_terms()], dtype=object)
 
     def _listed_terms(self) -> list[tuple[int, ...]]:
@@ -305,15 +335,16 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         mean, variance = model.posterior.constant()
         return model.center + model.scale * mean, model.scale * variance**0.5
 
-    def truncate(self, threshold: float | None = 0.01, n_terms: int | None = None) -> Self:
+    def truncate(self, threshold: float | None = None, n_terms: int | None = None) -> Self:
         """Return a copy whose predictions sum over the important terms only.
 
         Parameters
         ----------
-        threshold : float or None, default=0.01
-            Terms with a smaller share of the variance are dropped; None when ``n_terms`` decides.
+        threshold : float, optional
+            Terms with a smaller share of the variance are dropped; 0.01 if ``n_terms`` is not
+            given either.
         n_terms : int, optional
-            At most this many terms are kept.
+            At most this many terms are kept. Forced terms stay besides.
 
         Returns
         -------
@@ -321,12 +352,16 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             A fitted copy with the attribute ``dropped_variance_``: the share that was dropped.
         """
         model = self._fitted()
-        if n_terms is not None and threshold == 0.01:
-            threshold = None
-        least = 0.0 if threshold is None else threshold
-        ranking = rank_terms(model.posterior.keep(None), n_terms or _RANKED, least)
-        kept, dropped = select(ranking, threshold, n_terms, model.forced)
-        other = copy.copy(self)
+        if threshold is None and n_terms is None:
+            threshold = _THRESHOLD
+        if threshold is not None and not (isinstance(threshold, Real) and 0 <= threshold <= 1):
+            raise ValueError(
+                f"threshold={threshold!r}: give a share of the variance, between 0 and 1"
+            )
+        if n_terms is not None:
+            _check_count("n_terms", n_terms, 0)
+        kept, dropped = important_terms(model, threshold, n_terms)
+        other = copy.deepcopy(self, {id(model): model})  # a model never changes: share it
         other.model_ = model.keep(kept)
         other.dropped_variance_ = dropped
         return other
@@ -355,13 +390,18 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             ``n_terms``, ``term`` (added last), ``cumulative_share`` and ``metric``.
         """
         model = self._fitted()
-        target = _response(y)
+        _check_count("n_terms", n_terms, 0)
+        target, rows = read_response(y), model.encode(X)
+        if rows.shape[1] != len(target):
+            raise ValueError(
+                f"X has {rows.shape[1]} rows but y has {len(target)}: they must be of equal length"
+            )
         score = metric or _rmse
         ranking = rank_terms(model.posterior.keep(None), n_terms)
         curve = metric_curve(
             model.posterior,
             ranking,
-            model.encode(X),
+            rows,
             lambda mean: score(target, model.center + model.scale * mean.cpu().numpy()),
         )
         return Table(
@@ -387,45 +427,37 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
 
 
 def _rmse(y: Array, prediction: Array) -> float:
-    return float(np.sqrt(np.mean((y - prediction) ** 2)))
+    error = y - prediction
+    largest = float(np.abs(error).max())
+    if largest == 0:
+        return 0.0
+    return largest * float(np.sqrt(np.mean((error / largest) ** 2)))  # 1e300 squared is infinite
 
 
-def _length(X: Any) -> int | None:
+def _length(X: Any) -> int:
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) >= 1:
         return int(shape[0])
-    return len(X) if isinstance(X, (list, tuple)) else None
+    return len(X) if isinstance(X, (list, tuple)) else read_table(X).n_rows
 
 
-def _response(y: Any) -> Array:
-    """Return y as a finite float vector, or say which row is at fault."""
-    y = y.to_numpy() if hasattr(y, "to_numpy") else y
-    raw = column_or_1d(y, warn=True)
-    values = check_array(
-        raw, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name="y"
-    )
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        what = "NaN" if np.isnan(values[bad[0]]) else "infinity"
-        raise ValueError(
-            f"Input y contains {what}: {len(bad)} of {len(values)} rows, the first is row {bad[0]}; "
-            "drop these rows or mend them before fitting"
-        )
-    if len(values) == 0:
-        raise ValueError("y is empty: at least one row is needed")
-    return np.asarray(values, dtype=np.float64)
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r}: give True or False")
 
 
-def _weights(sample_weight: Any, n: int) -> Array:
-    if sample_weight is None:
-        return np.ones(n)
-    weights = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
-    if (weights < 0).any():
-        bad = np.flatnonzero(weights < 0)
-        raise ValueError(
-            f"sample_weight is negative in {len(bad)} rows, the first is row {bad[0]} "
-            f"({weights[bad[0]]:g}); weights must be 0 or more"
-        )
-    if not (weights > 0).any():
-        raise ValueError("sample_weight is 0 in every row: nothing is left to fit")
-    return np.asarray(weights, dtype=np.float64)
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}: give a whole number of at least {least}")
+
+
+def _check_terms(name: str, terms: Any) -> None:
+    """Refuse what is no list of terms; whether the model has them shows at fit."""
+    if isinstance(terms, str) or not isinstance(terms, Iterable):
+        raise ValueError(f"{name}={terms!r}: give a list of terms, such as ['a', ('a', 'b')]")
+    for term in terms:
+        parts = [term] if isinstance(term, str) or not isinstance(term, Iterable) else list(term)
+        if not all(isinstance(p, (str, Integral)) and not isinstance(p, bool) for p in parts):
+            raise ValueError(
+                f"{name}= holds {term!r}: a term is a column's name or number, or a tuple of these"
+            )

@@ -5,9 +5,10 @@ Estimators, files, plots and reports all read this; nothing in it depends on how
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,31 +122,23 @@ class Model:
         return torch.tensor(rows.T.copy(), dtype=like.dtype, device=like.device)
 
     def term(self, spec: str | int | Sequence[str | int]) -> Term:
-        """Return the feature numbers of a term given by names or numbers.
+        """Return the feature numbers of a term given by names or numbers of table columns.
 
         A single name is a main effect; ``"a × b"`` and ``("a", "b")`` are a pair; ``()`` is the
         constant.
         """
-        names = self.names
-        parts: Sequence[str | int]
+        parts: Iterable[str | int]
         if isinstance(spec, str):
-            parts = [spec] if spec in names else spec.split(JOINER)
-        elif isinstance(spec, (int, np.integer)):
+            parts = [spec] if spec in self.schema.names else spec.split(JOINER)
+        elif isinstance(spec, Integral):
             parts = [int(spec)]
+        elif isinstance(spec, Iterable):
+            parts = spec
         else:
-            parts = list(spec)
-        numbers = set()
-        for part in parts:
-            if isinstance(part, str):
-                if part not in names:
-                    raise ValueError(
-                        f"the model has no feature {part!r}; it has {', '.join(map(repr, names))}"
-                    )
-                numbers.add(names.index(part))
-            else:
-                if not 0 <= int(part) < len(names):
-                    raise ValueError(f"the model has no feature number {part}; it has {len(names)}")
-                numbers.add(int(part))
+            raise TypeError(
+                f"{spec!r} names no term: give a column's name or number, or a tuple of these"
+            )
+        numbers = {self._feature_number(part) for part in parts}
         term = tuple(sorted(numbers))
         if term not in self.posterior.kernel.terms:
             raise ValueError(
@@ -153,6 +146,22 @@ class Model:
                 f"{self.posterior.kernel.max_order}, or the term is forbidden"
             )
         return term
+
+    def _feature_number(self, part: str | int) -> int:
+        names = self.schema.names
+        known = f"it has {', '.join(map(repr, self.names))}"
+        if isinstance(part, str) and part in names:
+            position = names.index(part)
+        elif isinstance(part, Integral) and 0 <= part < len(names):
+            position = int(part)
+        else:
+            raise ValueError(f"the model has no feature {part!r}; {known}")
+        if position not in self.schema.active:
+            raise ValueError(
+                f"the model has no feature {names[position]!r}: the column was left out, and "
+                f"verdict_ says why; {known}"
+            )
+        return self.schema.active.index(position)
 
     def label(self, term: Term) -> str:
         """Return the name of a term."""

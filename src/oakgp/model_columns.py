@@ -76,17 +76,28 @@ class ModelColumn:
         return cls(feature, None if d["flow"] is None else flow_from_dict(d["flow"]))
 
 
-def per_feature(option: str, value: Any, names: Sequence[str], default: Any) -> list[Any]:
-    """Return one setting a feature from a single value or a mapping from feature names."""
+def per_column(option: str, value: Any, schema: TableSchema, default: Any) -> list[Any]:
+    """Return the setting of each active column from a single value or a mapping from names.
+
+    A name of a column that was left out (constant in this training table, say) is let pass, so
+    that one mapping serves all folds of a cross-validation.
+    """
+    active = [schema.columns[i] for i in schema.active]
     if not isinstance(value, Mapping):
-        return [value] * len(names)
-    unknown = [str(key) for key in value if key not in names]
+        return [value] * len(active)
+    unknown = [repr(key) for key in value if key not in schema.names]
     if unknown:
         raise ValueError(
-            f"{option}= names columns that the model does not have: {', '.join(unknown)}; "
-            f"it has {', '.join(names)}"
+            f"{option}= names columns that the table does not have: {', '.join(unknown)}; "
+            f"it has {', '.join(map(repr, schema.names))}"
         )
-    return [value.get(name, default) for name in names]
+    for column in active:
+        if isinstance(column, CategoricalColumn) and column.name in value:
+            raise ValueError(
+                f"{option}= names column {column.name!r}, which holds categories: these have "
+                f"their own kernel and measure, and no flow; leave the column out of {option}="
+            )
+    return [value.get(column.name, default) for column in active]
 
 
 def _kernel(choice: str | RadialKernel, name: str) -> RadialKernel:
@@ -97,13 +108,13 @@ def _kernel(choice: str | RadialKernel, name: str) -> RadialKernel:
             f"column {name!r}: the periodic kernel needs its period: "
             f"kernel={{{name!r}: oakgp.kernels.Periodic(period=...)}}"
         )
-    if choice not in KERNELS:
+    if not isinstance(choice, str) or choice not in KERNELS:
         raise ValueError(f"kernel={choice!r} for column {name!r}: choose one of {list(KERNELS)}")
     return KERNELS[choice]()
 
 
 def _measure(choice: str | Measure, name: str, z: Array, weights: Array) -> Measure:
-    if isinstance(choice, Measure):
+    if isinstance(choice, Measure) and not isinstance(choice, Categorical):
         return choice
     if choice not in MEASURE_NAMES:
         raise ValueError(
@@ -139,10 +150,9 @@ def fit_columns(
         Rank of the categorical kernels.
     """
     columns = [schema.columns[i] for i in schema.active]
-    names = [column.name for column in columns]
-    kernels = per_feature("kernel", kernel, names, "squared_exponential")
-    measures = per_feature("measure", measure, names, "auto")
-    flows = per_feature("flow", flow, names, "normal_score")
+    kernels = per_column("kernel", kernel, schema, "squared_exponential")
+    measures = per_column("measure", measure, schema, "auto")
+    flows = per_column("flow", flow, schema, "normal_score")
     fitted = []
     for j, column in enumerate(columns):
         values = encoded[:, j]
@@ -150,7 +160,7 @@ def fit_columns(
             fitted.append(_categorical(column, values, weights, rank))
             continue
         base = _kernel(kernels[j], column.name)
-        if flows[j] not in FLOWS:
+        if not isinstance(flows[j], str) or flows[j] not in FLOWS:
             raise ValueError(
                 f"flow={flows[j]!r} for column {column.name!r}: choose one of {list(FLOWS)}"
             )

@@ -1,0 +1,53 @@
+"""Which terms a shorter model keeps, and how much of the variance it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oakgp.kernels.terms import Term
+from oakgp.model import Model
+from oakgp.posterior import Posterior
+from oakgp.sensitivity import Ranking, rank_terms, select
+from oakgp.sensitivity.quadratic import PairBlocks
+
+_RANKED = 2000  # terms looked at; smaller ones together count as dropped
+
+
+def important_terms(
+    model: Model, threshold: float | None, n_terms: int | None
+) -> tuple[tuple[Term, ...], float]:
+    """Return the terms to keep, largest first, and the share of the variance that is dropped.
+
+    Parameters
+    ----------
+    model
+        A fitted model; terms that were dropped from it before are looked at again.
+    threshold
+        Keep terms with at least this share of the variance.
+    n_terms
+        Keep at most this many; forced terms stay besides.
+    """
+    posterior = model.posterior.keep(None)
+    blocks = PairBlocks(posterior)
+    ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, blocks)
+    small = tuple(term for term in model.forced if term not in ranking.terms)
+    # Forced terms stay however small they are, so what they explain is not dropped.
+    ranking = Ranking(
+        ranking.terms + small,
+        ranking.variances + _variances(posterior, small, blocks),
+        ranking.variance,
+    )
+    return select(ranking, threshold, n_terms, model.forced)
+
+
+def _variances(
+    posterior: Posterior, terms: Sequence[Term], blocks: PairBlocks
+) -> tuple[float, ...]:
+    """Return V_u = sigma_r^4 a^T L_u a of some terms (paper, eq. 11)."""
+    squares = posterior.features.weights.order_variances**2
+    found = [
+        squares[len(term)]
+        * sum((p.weights @ p.matrices[list(term)].prod(dim=0) for p in blocks), start=0.0)
+        for term in terms
+    ]
+    return tuple(max(0.0, float(value)) for value in found)
