@@ -67,9 +67,7 @@ def contestants() -> dict[str, Callable[[], object]]:
     return {
         "numpy.exp": lambda: np.exp(numbers, out=out),
         "value": lambda: value(other),
-        "value and gradient": lambda: gradient(
-            ops.additive_kernel(layout, weights, points, other)
-        ),
+        "value and gradient": lambda: gradient(ops.additive_kernel(layout, weights, points, other)),
         "value, symmetric": lambda: value(None),
         "value and gradient, symmetric": lambda: gradient(
             ops.additive_kernel(layout, weights, points)

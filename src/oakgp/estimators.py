@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from oakgp.checks import check_count, check_flag
 from oakgp.columns import read_table, take_rows
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
@@ -154,9 +155,9 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         return tags
 
     def _options(self) -> Options:
-        _check_flag("feature_variances", self.feature_variances)
-        _check_flag("orthogonal", self.orthogonal)
-        _check_count("max_iter", self.max_iter, 1)
+        check_flag("feature_variances", self.feature_variances)
+        check_flag("orthogonal", self.orthogonal)
+        check_count("max_iter", self.max_iter, 1)
         _check_terms("forced_terms", self.forced_terms)
         _check_terms("forbidden_terms", self.forbidden_terms)
         random = check_random_state(self.random_state)
@@ -261,7 +262,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Return joint draws of the function at the rows of X, ``[n, n_samples]``."""
         model = self._fitted()
-        _check_count("n_samples", n_samples, 1)
+        check_count("n_samples", n_samples, 1)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         draws = model.posterior.sample(model.encode(X), n_samples, seed)
         return np.asarray(model.center + model.scale * draws.cpu().numpy().T)
@@ -359,7 +360,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
                 f"threshold={threshold!r}: give a share of the variance, between 0 and 1"
             )
         if n_terms is not None:
-            _check_count("n_terms", n_terms, 0)
+            check_count("n_terms", n_terms, 0)
         kept, dropped = important_terms(model, threshold, n_terms)
         other = copy.deepcopy(self, {id(model): model})  # a model never changes: share it
         other.model_ = model.keep(kept)
@@ -390,7 +391,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             ``n_terms``, ``term`` (added last), ``cumulative_share`` and ``metric``.
         """
         model = self._fitted()
-        _check_count("n_terms", n_terms, 0)
+        check_count("n_terms", n_terms, 0)
         target, rows = read_response(y), model.encode(X)
         if rows.shape[1] != len(target):
             raise ValueError(
@@ -439,16 +440,6 @@ def _length(X: Any) -> int:
     if shape is not None and len(shape) >= 1:
         return int(shape[0])
     return len(X) if isinstance(X, (list, tuple)) else read_table(X).n_rows
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}={value!r}: give True or False")
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r}: give a whole number of at least {least}")
 
 
 def _check_terms(name: str, terms: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from oakgp.checks import check_choice, check_count
 from oakgp.inference.data import TrainingData, collapse, merge_rows
 from oakgp.inference.learn import Learned, Learner, Schedule
 from oakgp.inference.space import Bounds, ParameterSpace
@@ -52,13 +53,13 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        _choice("engine", self.engine, ("auto", "exact", "sparse"))
-        _choice("variant", self.variant, ("additive", "product"))
-        _choice("device", self.device, ("auto", "cpu", "cuda"))
-        _at_least("n_inducing", self.n_inducing, 1)
-        _at_least("rank", self.rank, 1)
+        check_choice("engine", self.engine, ("auto", "exact", "sparse"))
+        check_choice("variant", self.variant, ("additive", "product"))
+        check_choice("device", self.device, ("auto", "cpu", "cuda"))
+        check_count("n_inducing", self.n_inducing, 1)
+        check_count("rank", self.rank, 1)
         if self.max_order is not None:
-            _at_least("max_order", self.max_order, 1)
+            check_count("max_order", self.max_order, 1)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device='cuda', but torch finds no GPU; use device='auto' or 'cpu'")
 
@@ -68,16 +69,6 @@ class Options:
         if self.device == "auto":
             return "cuda" if torch.cuda.is_available() else "cpu"
         return self.device
-
-
-def _choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, allowed))}")
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}={value!r}: give a whole number of at least {least}")
 
 
 def standardise(y: Array, weights: Array) -> tuple[Array, float, float]:

@@ -409,7 +409,8 @@ def test_memory_grows_with_the_matrix_not_with_matrix_times_features() -> None:
         rng = np.random.default_rng(0)
         layout = Layout((Kind.SQUARED_EXPONENTIAL,) * d, (0,) * d, (False,) * d, 4)
         ones = torch.ones(d, dtype=torch.float64)
-        weights = Weights(torch.ones(5, dtype=torch.float64), ones, ones.clone().requires_grad_(), ones[:0])
+        learned = ones.clone().requires_grad_()
+        weights = Weights(torch.ones(5, dtype=torch.float64), ones, learned, ones[:0])
         def call(n):
             x = torch.tensor(rng.standard_normal((d, n)))
             ops.additive_kernel(layout, weights, Points(x, torch.zeros_like(x))).sum().backward()

@@ -55,7 +55,7 @@ class NumericAxis:
     def limits(self) -> tuple[float, float]:
         """Ends of the axis, with room for "missing" where there is any."""
         span = self.high - self.low
-        return self.low - 0.01 * span, self.high + (0.2 if self.has_missing else 0.01) * span
+        return self.low - 0.02 * span, self.high + (0.2 if self.has_missing else 0.02) * span
 
     def grid(self, count: int) -> Array:
         """Return values to draw at: even steps, and denser where the data are."""

@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, LevelAxis, NumericAxis
-from oakgp.explain.style import INK, MISSING, PALE, RULE, STEPS, literal, ticks, zero_line
+from oakgp.explain.style import (
+    INK,
+    MISSING,
+    PALE,
+    RULE,
+    STEPS,
+    Numbers,
+    literal,
+    number_texts,
+    ticks,
+    zero_line,
+)
 
 Array = NDArray[np.float64]
 
 _FLOOR = 0.16  # of a panel's height belongs to the histogram below the curve
 _MAX_LEVELS = 20
+_LABEL = 26  # characters beside a panel's height
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,7 @@ def draw_floor(ax: Axes, at: Array, shares: Array, width: float) -> None:
 
 def make_room(ax: Axes) -> None:
     """Leave the floor of the panel to the histogram."""
+    ax.yaxis.set_major_formatter(Numbers())
     low, high = ax.get_ylim()
     ax.set_ylim(low - (high - low) * _FLOOR / (1.0 - _FLOOR), high)
 
@@ -119,14 +132,15 @@ def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room:
     draw_at = ax.yaxis if vertical else ax.xaxis
     rule = ax.axhline if vertical else ax.axvline
     (ax.set_ylim if vertical else ax.set_xlim)(*axis.limits)
-    (ax.set_ylabel if vertical else ax.set_xlabel)(literal(axis.name, 40))
+    draw_at.set_label_text(literal(axis.name, _LABEL if vertical else min(40, room + 10)))
     draw_at.set_major_locator(MaxNLocator(count, steps=STEPS))
+    draw_at.set_major_formatter(Numbers())
     if axis.has_missing:
         span = axis.high - axis.low
         rule(axis.high + 0.06 * span, color=RULE, linewidth=0.6, linestyle=(0, (2, 2)), zorder=1)
         numbers = [v for v in ticks(axis.low, axis.high, count - 1) if v <= axis.high - 0.05 * span]
-        labels = [f"{v:g}" for v in numbers]
-        draw_at.set_ticks([*numbers, axis.missing_at], labels=[*labels, MISSING])
+        labels = [*number_texts(numbers), MISSING]
+        draw_at.set_ticks([*numbers, axis.missing_at], labels=labels)
 
 
 def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: Settings) -> None:
@@ -150,17 +164,18 @@ def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: in
     ``room`` is the width of the panel in characters: labels that need more are turned.
     """
     at = np.arange(len(axis.labels))
-    labels = [literal(label, 14) for label in axis.labels]
+    turned = len(axis.labels) > 10 and not vertical
+    labels = [literal(label, 18 if turned else 14) for label in axis.labels]
     along = ax.yaxis if vertical else ax.xaxis
     (ax.set_ylim if vertical else ax.set_xlim)(-0.6, len(at) - 0.4)
-    along.set_label_text(literal(axis.name, 40))
+    along.set_label_text(literal(axis.name, _LABEL if vertical else min(40, room + 10)))
     along.set_tick_params(length=0)
     if vertical:
         along.set_ticks(at, labels=labels)
     elif (max(map(len, labels)) + 1) * len(labels) <= room:
         along.set_ticks(at, labels=labels, va="baseline")  # words of all heights on one line
         along.set_tick_params(pad=10)
-    elif len(labels) > 10:
+    elif turned:
         along.set_ticks(at, labels=labels, rotation=90)
     else:
         along.set_ticks(at, labels=labels, rotation=35, ha="right", rotation_mode="anchor")

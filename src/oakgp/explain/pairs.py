@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ from oakgp.explain.mains import (
     finish_numeric,
     make_room,
 )
-from oakgp.explain.style import DIVERGING, EFFECT, LINES, literal, zero_line
+from oakgp.explain.style import DIVERGING, EFFECT, LINES, Numbers, literal, zero_line
 
 Array = NDArray[np.float64]
 
@@ -82,7 +83,7 @@ def pair(
 def _colour_bar(panels: list[Axes], limit: float) -> None:
     """Add the scale of colours, white at 0, beside the last panel."""
     scale = ScalarMappable(Normalize(-limit, limit), DIVERGING)
-    bar = panels[0].figure.colorbar(scale, ax=panels, aspect=24, pad=0.03)
+    bar = panels[0].figure.colorbar(scale, ax=panels, aspect=24, pad=0.03, format=Numbers())
     bar.outline.set_visible(False)
     bar.set_label(EFFECT)
 
@@ -211,14 +212,18 @@ class Tiles(Pair):
     """Two categorical features: a tile with mean and deviation for each pair of levels."""
 
     def __init__(self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis) -> None:
-        mean, sd = component.grid(i, a.codes, j, b.codes)
-        weight = np.abs(mean) * b.shares[:, None] * a.shares
+        self.all_a, self.all_b = a, b
+        self.all_mean, self.all_sd = component.grid(i, a.codes, j, b.codes)
+        self.limit = float(np.abs(self.all_mean).max())
+        self.weight: Array = np.abs(self.all_mean) * b.shares[:, None] * a.shares
+        self.select(self.weight)
+
+    def select(self, weight: Array) -> None:
+        """Show the levels of the largest weights only."""
         across, upward = _largest(weight.sum(axis=0)), _largest(weight.sum(axis=1))
-        self.shown = f"{len(across) * len(upward)} of {mean.size} tiles"
-        self.mean, self.sd = mean[np.ix_(upward, across)], sd[np.ix_(upward, across)]
-        self.complete = self.mean.size == mean.size
-        self.a, self.b = a.take(across), b.take(upward)
-        self.limit = float(np.abs(mean).max())
+        shown = np.ix_(upward, across)
+        self.mean, self.sd = self.all_mean[shown], self.all_sd[shown]
+        self.a, self.b = self.all_a.take(across), self.all_b.take(upward)
 
     def draw(self, ax: Axes, limit: float, room: int) -> None:
         """Draw the tiles, with numbers as long as they fit."""
@@ -233,13 +238,14 @@ class Tiles(Pair):
         ax.set_ylim(-0.5, len(self.b.labels) - 0.5)
         for side in ("left", "bottom"):
             ax.spines[side].set_visible(False)
-        if not self.complete:
-            ax.set_xlabel(f"{ax.get_xlabel()} ({self.shown})")
+        if self.mean.size < self.all_mean.size:
+            shown = f"{self.mean.size} of {self.all_mean.size} tiles"
+            ax.set_xlabel(f"{ax.get_xlabel()} ({shown})")
 
     def _write(self, ax: Axes, limit: float, room: int) -> None:
         """Write the numbers into the tiles, if they fit."""
         width = len(_number(-limit, limit)) * len(self.a.labels)
-        if width > 1.1 * room:
+        if width > room:
             return
         for row, column in np.ndindex(self.mean.shape):
             value = float(self.mean[row, column])
@@ -254,6 +260,13 @@ class Tiles(Pair):
         _colour_bar(panels, limit)
 
 
+def align(pairs: Sequence[Pair]) -> None:
+    """Let pictures side by side show the same levels, since they share the names beside them."""
+    tiles = [each for each in pairs if isinstance(each, Tiles)]
+    for each in tiles:
+        each.select(np.sum([other.weight for other in tiles], axis=0))
+
+
 def _largest(weights: Array) -> NDArray[np.intp]:
     return np.sort(np.argsort(-weights, kind="stable")[:_MAX_TILES])
 
@@ -261,5 +274,7 @@ def _largest(weights: Array) -> NDArray[np.intp]:
 def _number(value: float, limit: float) -> str:
     """Return a value with its sign and two digits of the scale of colours."""
     size = int(np.floor(np.log10(limit)))
-    text = f"{value:+.1e}" if not -4 <= size <= 5 else f"{value:+.{max(0, 1 - size)}f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    if -4 <= size <= 4:
+        return f"{value:+.{max(0, 1 - size)}f}".replace("-", "\N{MINUS SIGN}")
+    mantissa, _, exponent = f"{value:+.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}".replace("-", "\N{MINUS SIGN}")

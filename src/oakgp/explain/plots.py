@@ -13,20 +13,22 @@ from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from oakgp.checks import check_count
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
 from oakgp.explain.layout import Cell, place
 from oakgp.explain.mains import Settings, draw_main
 from oakgp.explain.pairs import Pair, pair
 from oakgp.explain.slices import slices
-from oakgp.explain.style import EFFECT, STYLE, literal, percent
+from oakgp.explain.style import EFFECT, STYLE, percent, term_text
 from oakgp.kernels.terms import Term
-from oakgp.model import JOINER, Model
+from oakgp.model import Model
 from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
 
 _PANEL = (3.2, 2.45)  # inches
+_TITLE = 36  # characters of a title above a panel
 _ROOM = 28  # characters of a tick label's size beside a bar of colours
 
 
@@ -60,7 +62,7 @@ def plot_components(
     bands : float, default=2.0
         Half-width of bands and error bars, in posterior standard deviations.
     columns : int, default=3
-        Panels side by side.
+        Panels side by side; a component of three or more features takes the place of two.
     figure : matplotlib figure or subfigure, optional
         Where to draw; a new figure when not given.
 
@@ -84,7 +86,8 @@ def plot_components(
         i: feature_axis(model, i, None if encoded is None else encoded[:, i]) for i in used
     }
     how = Settings(n_grid, bands)
-    cells = place([1 if len(term) < 3 else 2 for term in chosen], max(1, columns))
+    spans = [1 if len(term) < 3 else 2 for term in chosen]
+    cells = place(spans, max(columns, *spans))
     height, width = max(c.row for c in cells) + 1, max(c.column + c.span for c in cells)
     with plt.rc_context(STYLE):
         if figure is None:
@@ -131,8 +134,7 @@ def _chosen(
                 "which has nothing to draw (see constant_)"
             )
         return chosen, _shares(estimator, model, chosen) if orthogonal else [None] * len(chosen)
-    if max_terms < 1:
-        raise ValueError(f"max_terms={max_terms!r}: give a whole number of at least 1")
+    check_count("max_terms", max_terms, 1)
     mains: list[Term] = [
         (i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms
     ]
@@ -161,9 +163,8 @@ def _shares(estimator: Any, model: Model, terms: Sequence[Term]) -> list[float |
 
 
 def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
-    room = 44 * cell.span // len(term) - len(JOINER)
-    names = JOINER.join(literal(model.names[i], max(8, room)) for i in term)
-    return names if share is None else f"{names}  ({percent(share)})"
+    suffix = "" if share is None else f"  ({percent(share)})"
+    return term_text(model.label(term), _TITLE * cell.span - len(suffix)) + suffix
 
 
 def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) -> list[Axes]:

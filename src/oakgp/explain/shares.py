@@ -10,7 +10,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from oakgp.explain.plots import fitted_model
-from oakgp.explain.style import INK, PALE, STYLE, literal, percent
+from oakgp.explain.style import INK, PALE, STYLE, Numbers, literal, percent, term_text
 from oakgp.table import Table
 
 
@@ -42,7 +42,7 @@ def plot_sobol(
     fitted_model(estimator)
     table = estimator.sobol_.terms
     count = min(max_terms, len(table))
-    names = [literal(name, 44) for name in table["term"][:count]]
+    names = [term_text(name, 44) for name in table["term"][:count]]
     share, low, high = (100.0 * table[key][:count] for key in ("share", "low", "high"))
     at = np.arange(count)
     with plt.rc_context(STYLE):
@@ -55,7 +55,9 @@ def plot_sobol(
         ax.set_yticks(at, labels=names)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(max(count, 1) - 0.4, -0.6)
-        ax.set_xlim(left=0.0)
+        ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))
+        if count == 0:
+            ax.text(0.5, 0.5, "no term has a share", ha="center", transform=ax.transAxes)
         ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
         ax.set_xlabel("share of the explained variance (Sobol index)")
     return figure
@@ -86,7 +88,7 @@ def plot_orders(estimator: Any, *, figure: Figure | SubFigure | None = None) -> 
         bars = ax.bar(orders, 100.0 * share, 0.62, color=INK)
         ax.bar_label(bars, labels=[percent(s) for s in share], padding=2, fontsize=7)
         ax.set_xticks(orders)
-        ax.margins(y=0.12)
+        ax.set_ylim(0.0, max(1.0, 112.0 * share.max(initial=0.0)))
         ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         ax.set_xlabel("interaction order")
         ax.set_ylabel("share of the variance")
@@ -121,6 +123,7 @@ def plot_truncation(
         above, below = figure.subplots(2, 1, sharex=True)
         marker = "o" if few else ""
         above.plot(count, table["metric"], marker=marker, color=INK, markersize=3.5, linewidth=1.3)
+        above.yaxis.set_major_formatter(Numbers())
         above.set_ylabel(literal(label, 32))
         below.plot(count, share, marker=marker, color=INK, markersize=3.5, linewidth=1.3)
         below.fill_between(count, share, color=PALE, linewidth=0, zorder=0)
@@ -128,7 +131,7 @@ def plot_truncation(
         below.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         below.set_ylabel("cumulative share")
         if few:
-            names = [literal(name, 26) for name in table["term"]]
+            names = [term_text(name, 26) for name in table["term"]]
             below.set_xticks(count, labels=names, rotation=45, ha="right", rotation_mode="anchor")
             below.set_xlabel("term added")
         else:

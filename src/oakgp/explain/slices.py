@@ -10,10 +10,11 @@ import numpy as np
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis
 from oakgp.explain.mains import Settings
-from oakgp.explain.pairs import Pair, pair
+from oakgp.explain.pairs import Pair, align, pair
 from oakgp.explain.style import literal
 
 N_SLICES = 3
+_LABEL = 18  # characters of name and value above a slice
 _COARSE = 12  # values of a feature when pairs are compared
 
 
@@ -29,10 +30,12 @@ def slices(
     pairs = list(combinations(term, 2))
     spreads = [_spread(component, i, j, axes) for i, j in pairs]
     i, j = pairs[int(np.argmax(spreads))]
-    return [
+    views = [
         (label, pair(replace(component, at=at), i, j, axes, how))
         for label, at in _fixed([k for k in term if k not in (i, j)], axes)
     ]
+    align([view for _, view in views])
+    return views
 
 
 def _fixed(others: list[int], axes: dict[int, FeatureAxis]) -> list[tuple[str, dict[int, float]]]:
@@ -42,9 +45,14 @@ def _fixed(others: list[int], axes: dict[int, FeatureAxis]) -> list[tuple[str, d
     result = []
     for s in range(count):
         picks = {k: options[min(s, len(options) - 1)] for k, options in found.items()}
-        parts = [f"{literal(axes[k].name, 18)} = {literal(v, 10)}" for k, (v, _) in picks.items()]
-        result.append((", ".join(parts), {k: at for k, (_, at) in picks.items()}))
+        parts = [_described(axes[k].name, value) for k, (value, _) in picks.items()]
+        result.append(("\n".join(parts), {k: at for k, (_, at) in picks.items()}))
     return result
+
+
+def _described(name: str, value: str) -> str:
+    value = literal(value, 9)
+    return f"{literal(name, _LABEL - len(value))} = {value}"
 
 
 def _spread(component: Component, i: int, j: int, axes: dict[int, FeatureAxis]) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import Formatter, MaxNLocator
 from numpy.typing import NDArray
+
+from oakgp.model import JOINER
 
 Array = NDArray[np.float64]
 
@@ -55,16 +58,64 @@ EFFECT = "effect on the response"
 
 
 def literal(text: object, limit: int | None = None) -> str:
-    r"""Return text that matplotlib draws as it stands: ``$`` escaped, one line, not too long."""
+    r"""Return text that matplotlib draws as it stands: ``$`` escaped, one line, not too long.
+
+    A long text loses its middle: names of columns and levels often differ at the end only.
+    """
     line = "".join(c if c.isprintable() else " " for c in str(text))
     if limit is not None and len(line) > limit:
-        line = line[: limit - 1].rstrip() + "…"
+        tail = (limit - 1) // 3
+        line = line[: limit - 1 - tail].rstrip() + "…" + line[len(line) - tail :].lstrip()
     return line.replace("$", r"\$")
 
 
+def term_text(label: str, limit: int) -> str:
+    """Return the name of a term with the longest of its features' names cut, so that all show."""
+    names = label.split(JOINER)
+    room = max(8 * len(names), limit - len(JOINER) * (len(names) - 1))
+    longest = max(map(len, names))
+    while sum(min(len(name), longest) for name in names) > room:
+        longest -= 1
+    return JOINER.join(literal(name, longest) for name in names)
+
+
+def number_texts(values: Sequence[float] | Array) -> list[str]:
+    """Return numbers as short as they can be told apart: ``0.25``, ``−3``, ``1.5e6``."""
+    numbers = np.asarray(values, dtype=np.float64)
+    distinct = np.unique(numbers)
+    largest = float(np.abs(distinct).max(initial=0.0))
+    step = float(np.diff(distinct).min(initial=largest))
+    kind = "f" if largest == 0 or 1e-4 <= largest < 1e6 else "e"
+    for digits in range(13):
+        texts = [f"{v:.{digits}{kind}}" for v in numbers]
+        if all(abs(float(t) - v) <= 1e-3 * step for t, v in zip(texts, numbers, strict=True)):
+            break
+    return [_tidy(text) for text in texts] if len(numbers) else []
+
+
+def _tidy(text: str) -> str:
+    mantissa, _, exponent = text.partition("e")
+    if exponent:
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    tidy = f"{mantissa}e{int(exponent)}" if exponent else mantissa
+    return "0" if float(text) == 0 and exponent else tidy.replace("-", "\N{MINUS SIGN}")
+
+
+class Numbers(Formatter):
+    """Labels of ticks without an offset or a factor apart, which would lie over other labels."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the label of one value."""
+        return number_texts([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Return the labels of all ticks of an axis."""
+        return number_texts(values)
+
+
 def rounded(value: float) -> str:
-    """Return a number with three digits, without an exponent where that is short."""
-    return f"{float(f'{value:.3g}'):g}"
+    """Return a number with three digits."""
+    return number_texts([float(f"{value:.3g}")])[0]
 
 
 def percent(share: float) -> str:

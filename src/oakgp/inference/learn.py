@@ -7,7 +7,7 @@ last iterations, on all rows (or through the sparse bound), place the optimum in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -234,16 +234,21 @@ class Learner:
 
     def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
         kernel, schedule, data = self.space.kernel, self.schedule, self.data
-        converged = optimum.converged
-        stages = [(schedule.polish_rows, schedule.final_iterations)]
-        if data.n > schedule.sparse_rows:
-            stages.insert(0, (schedule.sparse_rows, schedule.sparse_iterations))
-        for count, iterations in stages:  # inducing points follow the hyperparameters
-            rows = _subset(data, count, self.seed + 2)
-            inducing = greedy_inducing(
-                kernel, self._parameters(optimum.theta), rows.x, n_inducing, self.seed
-            )
-            optimum = self.run_sparse(rows, inducing, optimum.theta, iterations)
+        few = _subset(data, schedule.sparse_rows, self.seed + 2)
+        # What the exact evidence of some rows favours may be more than the inducing points can
+        # carry, so plain starts compete with it under the bound.
+        starts = [optimum.theta, *(self._start(pair) for pair in schedule.starts[:1])]
+        ends = [
+            self._sparse_stage(few, theta, n_inducing, schedule.trial_iterations)
+            for theta in starts
+        ]
+        optimum = min(ends, key=lambda end: end.value)
+        rows, stages = few, [schedule.sparse_iterations]
+        if data.n > few.n:
+            stages.append(schedule.final_iterations)
+        for iterations in stages:  # inducing points follow the hyperparameters
+            optimum = self._sparse_stage(rows, optimum.theta, n_inducing, iterations)
+            rows = _subset(data, schedule.polish_rows, self.seed + 2)
         parameters = self._parameters(optimum.theta)
         inducing = greedy_inducing(kernel, parameters, data.x, n_inducing, self.seed)
         posterior, jitter = sparse.posterior(kernel, parameters, data, inducing)
@@ -253,8 +258,19 @@ class Learner:
             "sparse",
             evidence,
             rows.n,
-            converged,
+            optimum.converged,
             self.n_evaluations,
             jitter,
             len(inducing),
         )
+
+    def _sparse_stage(
+        self, rows: TrainingData, theta: Array, n_inducing: int, iterations: int
+    ) -> Optimum:
+        """Choose inducing points, set the noise they call for, and improve the vector."""
+        kernel, space = self.space.kernel, self.space
+        parameters = self._parameters(theta)
+        inducing = greedy_inducing(kernel, parameters, rows.x, n_inducing, self.seed)
+        noise = sparse.best_noise(kernel, parameters, rows, inducing, space.bounds.noise)
+        start = space.pack(replace(parameters, noise=parameters.noise.new_tensor(noise)))
+        return self.run_sparse(rows, inducing, start, iterations)
