@@ -513,15 +513,22 @@ def test_numpy_bytes_are_refused():
 
 def test_periods_are_refused():
     table = pd.DataFrame({"p": pd.period_range("2020", periods=2, freq="D")})
-    with pytest.raises(TypeError, match="'p', row 0.*'Period'"):
+    with pytest.raises(TypeError, match="'p', row 0.*'Period'. Derive numbers from it"):
         TableSchema.infer(table)
 
 
-@pytest.mark.parametrize("value", [{"foo": "bar"}, [1, 2], object()])
-def test_other_objects_are_refused_where_they_stand(value):
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ({"foo": "bar"}, "Spread it into one column per element"),
+        ([1, 2], "Spread it into one column per element"),
+        (object(), "Convert the column to numbers or to text"),
+    ],
+)
+def test_other_objects_are_refused_where_they_stand(value, advice):
     table = np.ones((3, 2)).astype(object)
     table[2, 1] = value
-    match = "'x1', row 2 .*argument must be a string or a real number"
+    match = f"'x1', row 2 .*argument must be a string or a real number.*{advice}"
     with pytest.raises(TypeError, match=match):
         TableSchema.infer(table)
     with pytest.raises(TypeError, match=match):
@@ -587,6 +594,14 @@ def test_one_dimension_is_refused(table):
 @pytest.mark.parametrize("table", [pd.Series([1, 2]), pl.Series([1, 2])])
 def test_one_column_by_itself_is_refused(table):
     with pytest.raises(ValueError, match=r"got 1D array instead: one Series of 2 .*X.to_frame\(\)"):
+        TableSchema.infer(table)
+
+
+@pytest.mark.parametrize(
+    "table", [[{"a": 1}, {"a": 2}], np.zeros(2, dtype=[("a", float), ("b", int)])]
+)
+def test_records_are_refused_with_a_way_to_make_them_a_table(table):
+    with pytest.raises(ValueError, match=r"got 1D array instead: 2 records .*DataFrame\(X\)"):
         TableSchema.infer(table)
 
 

@@ -10,7 +10,7 @@ import datetime as dt
 import math
 import numbers
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -34,6 +34,7 @@ _TEMPORAL_ADVICE = (
 )
 _BINARY_ADVICE = "Decode it to text or to numbers first."
 _NESTED_ADVICE = "Spread it into one column per element first."
+_OBJECT_ADVICE = "Convert the column to numbers or to text first."
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,11 @@ def _flat_message(table: Any, array: npt.NDArray[Any]) -> str:
         return (
             f"Expected 2D array, got 1D array instead: one {type(table).__name__} of {array.size} "
             "values. Make it a table of one column with X.to_frame()."
+        )
+    if array.dtype.names or (array.size and isinstance(array[0], Mapping)):
+        return (
+            f"Expected 2D array, got 1D array instead: {array.size} records with named fields. "
+            "Make them a table with pandas.DataFrame(X)."
         )
     return (
         f"Expected 2D array, got 1D array instead: array={array!r}. Reshape your data "
@@ -407,12 +413,14 @@ def _object_refusal(name: str, where: tuple[int, Any]) -> Exception:
     row, value = where
     if isinstance(value, numbers.Complex):
         return _complex_refusal(name)
-    if isinstance(value, _TEMPORAL_TYPES):
+    if isinstance(value, _TEMPORAL_TYPES) or type(value).__name__ == "Period":
         advice = _TEMPORAL_ADVICE
     elif isinstance(value, _BINARY_TYPES):
         advice = _BINARY_ADVICE
-    else:
+    elif isinstance(value, Iterable):
         advice = _NESTED_ADVICE
+    else:
+        advice = _OBJECT_ADVICE
     return TypeError(
         f"Column {name!r}, row {row} (counted from 0): argument must be a string or a real "
         f"number, not {type(value).__name__!r}. {advice}"

@@ -206,13 +206,13 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
                 "This OAKRegressor estimator requires y to be passed, but the target y is None."
             )
         target = read_response(y)
-        n = _length(X)
+        n = read_table(X).n_rows  # refuses what is no table, and names that occur twice
         if n != len(target):
             raise ValueError(
                 f"X has {n} rows but y has {len(target)}: they must be of equal length"
             )
         weights = read_weights(sample_weight, n)
-        _get_feature_names(X)  # refuses names of mixed types, before any work is done
+        _get_feature_names(X)  # refuses names of mixed types
         rows = X
         if not weights.all():  # a row of weight 0 is no row: its levels were not seen either
             used = np.flatnonzero(weights)
@@ -433,13 +433,6 @@ def _rmse(y: Array, prediction: Array) -> float:
     if largest == 0:
         return 0.0
     return largest * float(np.sqrt(np.mean((error / largest) ** 2)))  # 1e300 squared is infinite
-
-
-def _length(X: Any) -> int:
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) >= 1:
-        return int(shape[0])
-    return len(X) if isinstance(X, (list, tuple)) else read_table(X).n_rows
 
 
 def _check_terms(name: str, terms: Any) -> None:
