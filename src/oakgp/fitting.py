@@ -194,6 +194,13 @@ def _facts(
     n_rows: int,
     seconds: float,
 ) -> Facts:
+    constant = not bool(learner.data.y.any()) and learner.data.within == 0
+    notes = _correlations(learner.data, names)
+    if constant:
+        notes.append(
+            "y is the same in every row, so there is nothing to learn: every prediction is that "
+            "value, and the deviations are those of the noise's lower bound"
+        )
     return Facts(
         engine=learned.engine,
         n_rows=n_rows,
@@ -205,8 +212,10 @@ def _facts(
         jitter=learned.jitter,
         n_inducing=learned.n_inducing,
         flow=flow,
-        at_bound=tuple(_at_bound(learned.posterior.parameters, learner.space, names)),
-        notes=tuple(_correlations(learner.data, names)),
+        at_bound=()
+        if constant
+        else tuple(_at_bound(learned.posterior.parameters, learner.space, names)),
+        notes=tuple(notes),
         seconds=seconds,
     )
 

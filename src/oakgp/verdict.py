@@ -55,7 +55,9 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     """
     facts, posterior = model.facts, model.posterior
     noise = model.scale * posterior.noise**0.5
-    explained = max(0.0, 1.0 - posterior.noise)
+    # A constant response has no variance, so none of it is explained.
+    flat = not bool(posterior.mean_weights.any())
+    explained = 0.0 if flat else max(0.0, 1.0 - posterior.noise)
     rows = f"{facts.n_rows:,} rows"
     if facts.n_distinct < facts.n_rows:
         rows += f" ({facts.n_distinct:,} distinct)"
