@@ -326,7 +326,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
     def verdict_(self) -> Verdict:
         """Whether the fit can be trusted, and what it says, in plain text."""
         model = self._fitted()
-        totals = self.sobol_.totals if model.posterior.kernel.orthogonal else None
+        totals = model.totals if model.posterior.kernel.orthogonal else None
         return make_verdict(model, totals)
 
     @property

@@ -22,6 +22,7 @@ from oakgp.posterior import Posterior
 from oakgp.schema import TableSchema
 
 if TYPE_CHECKING:
+    from oakgp.sensitivity import Totals
     from oakgp.sensitivity.report import SobolIndices
 
 Array = NDArray[np.float64]
@@ -102,6 +103,13 @@ class Model:
     scale: float
     facts: Facts
     forced: tuple[Term, ...] = ()
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Variance of the posterior mean, by order and by feature; quick, no term is listed."""
+        from oakgp.sensitivity import sobol_totals
+
+        return sobol_totals(self.posterior)
 
     @cached_property
     def sobol(self) -> SobolIndices:

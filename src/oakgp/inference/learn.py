@@ -7,6 +7,7 @@ last iterations, on all rows (or through the sparse bound), place the optimum in
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,10 +21,12 @@ from oakgp.inference.inducing import greedy_inducing
 from oakgp.inference.optimize import Optimum, minimise
 from oakgp.inference.space import ParameterSpace
 from oakgp.kernels.additive import Parameters
+from oakgp.ops.threads import one_torch_thread
 from oakgp.posterior import Posterior
 
 Array = NDArray[np.float64]
-Objective = Callable[[TrainingData, Tensor], Tensor]
+
+_FEW_ROWS = 800  # matrices up to this size are factorised faster by one thread than by several
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Schedule:
     Parameters
     ----------
     start_rows
-        Rows on which transforms are compared and the starts race.
+        Rows on which transforms are compared.
     middle_rows
         Rows of the main run.
     exact_rows
@@ -43,7 +46,8 @@ class Schedule:
     trial_iterations
         Iterations of that comparison.
     race_iterations
-        Iterations from each start on few rows.
+        Iterations from each further start, which goes on only if it is ahead of the best so far
+        at that iteration.
     max_iterations
         Iterations of the main run.
     final_iterations
@@ -59,9 +63,9 @@ class Schedule:
     start_rows: int = 300
     middle_rows: int = 1000
     exact_rows: int = 2000
-    starts: tuple[tuple[float, float], ...] = ((1.0, 0.1), (0.5, 0.01), (2.0, 0.03))
+    starts: tuple[tuple[float, float], ...] = ((0.5, 0.01), (1.0, 0.1), (2.0, 0.03))
     trial_iterations: int = 10
-    race_iterations: int = 25
+    race_iterations: int = 15
     max_iterations: int = 120
     final_iterations: int = 8
     sparse_rows: int = 5000
@@ -142,15 +146,16 @@ class Learner:
             parameters = space.unpack(theta)
             return value(parameters) - space.log_prior(parameters)
 
-        optimum = minimise(
-            objective,
-            start,
-            space.limits(),
-            max_iter=iters,
-            tolerance=self.schedule.tolerance * max(n, 50) / 1000.0,
-            device=self.data.y.device,
-            dtype=self.data.y.dtype,
-        )
+        with one_torch_thread() if n <= _FEW_ROWS else nullcontext():
+            optimum = minimise(
+                objective,
+                start,
+                space.limits(),
+                max_iter=iters,
+                tolerance=self.schedule.tolerance * max(n, 50) / 1000.0,
+                device=self.data.y.device,
+                dtype=self.data.y.dtype,
+            )
         self.n_evaluations += optimum.n_evaluations
         return optimum
 
@@ -181,20 +186,27 @@ class Learner:
         return self.space.start(length, noise, self.seed)
 
     def main_run(self, trial: Optimum | None = None) -> Optimum:
-        """Converge from the most promising of several starts.
+        """Converge from the first start, and from any other that gets ahead of it on the way.
 
-        The starts are followed for a while on few rows; what they reached is compared on the main
-        run's rows, and the best of them goes on there.
+        All starts are followed on the main run's rows: with fewer, a simple function that misses
+        the finer structure has the better evidence, and the run would stay there.
         """
-        few = _subset(self.data, self.schedule.start_rows, self.seed)
         rows = _subset(self.data, self.schedule.middle_rows, self.seed + 1)
         first, *others = (self._start(pair) for pair in self.schedule.starts)
-        starts = [first if trial is None else trial.theta, *others]
-        ends = [self.run_exact(few, theta, self.schedule.race_iterations) for theta in starts]
-        if rows.n > few.n:
-            ends = [self.run_exact(rows, end.theta, 0) for end in ends]
-        best = min(ends, key=lambda end: end.value)
-        return self.run_exact(rows, best.theta, self.schedule.max_iterations)
+        if trial is None or rows.n > self.schedule.start_rows:
+            best = self.run_exact(rows, first, self.schedule.max_iterations)
+        else:  # the trial saw the same rows
+            best = self._go_on(rows, trial)
+        for start in others:
+            end = self.run_exact(rows, start, self.schedule.race_iterations)
+            if end.value < best.path[min(len(end.path), len(best.path)) - 1]:
+                end = self._go_on(rows, end)
+            best = min(best, end, key=lambda optimum: optimum.value)
+        return best
+
+    def _go_on(self, rows: TrainingData, begun: Optimum) -> Optimum:
+        rest = self.run_exact(rows, begun.theta, self.schedule.max_iterations)
+        return replace(rest, path=begun.path + rest.path[1:])
 
     def learn(self, engine: str, n_inducing: int, trial: Optimum | None = None) -> Learned:
         """Run all stages and return the posterior given all rows.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
@@ -15,6 +17,12 @@ from torch import Tensor
 from oakgp.inference.cholesky import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return scipy's BLAS; finding it takes some milliseconds."""
+    return ThreadpoolController().select(internal_api="openblas")
 
 
 @dataclass(frozen=True)
@@ -31,12 +39,15 @@ class Optimum:
         Whether a tolerance, not the iteration limit, ended the run.
     n_evaluations
         Number of value-and-gradient calls.
+    path
+        Objective at the start and after each iteration.
     """
 
     theta: Array
     value: float
     converged: bool
     n_evaluations: int
+    path: tuple[float, ...]
 
 
 def minimise(
@@ -73,7 +84,7 @@ def minimise(
     begin = np.asarray(start, dtype=np.float64)
     first, slope = value_and_gradient(begin)
     if max_iter == 0:
-        return Optimum(begin, first, False, 1)
+        return Optimum(begin, first, False, 1, (first,))
     memory = [(begin.tobytes(), first, slope)]  # scipy asks for the start once more
 
     def recall(theta: Array) -> tuple[float, Array]:
@@ -81,14 +92,20 @@ def minimise(
             return memory.pop()[1:]
         return value_and_gradient(theta)
 
+    path = [first]
+
+    def note(intermediate_result: OptimizeResult) -> None:
+        path.append(float(intermediate_result.fun))
+
     # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
-    with ThreadpoolController().select(internal_api="openblas").limit(limits=1):
+    with _blas().limit(limits=1):
         result = scipy_minimize(
             recall,
             begin,
             jac=True,
             method="L-BFGS-B",
             bounds=limits,
+            callback=note,
             options={
                 "maxiter": max_iter,
                 "maxcor": 20,
@@ -97,5 +114,9 @@ def minimise(
             },
         )
     return Optimum(
-        np.asarray(result.x), float(result.fun), bool(result.status == 0), int(result.nfev)
+        np.asarray(result.x),
+        float(result.fun),
+        bool(result.status == 0),
+        int(result.nfev),
+        tuple(path),
     )

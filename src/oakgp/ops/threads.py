@@ -8,8 +8,9 @@ of users (joblib, Dask, web servers).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from threading import Lock
 
 import torch
@@ -17,6 +18,30 @@ import torch
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 _pool_key: tuple[int, int] = (0, 0)
+_users = 0  # of one_torch_thread, at this moment
+_before = 1  # torch's number of threads outside it
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch compute on one thread for a while; `run_chunks` goes on with as many as before.
+
+    For small matrices, whose factorisations take less time than threads take to meet. Torch's idle
+    threads spin, so on a busy machine they cost several times what they save.
+    """
+    global _users, _before
+    with _lock:
+        if _users == 0:
+            _before = torch.get_num_threads()
+            torch.set_num_threads(1)
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                torch.set_num_threads(_before)
 
 
 def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:
@@ -25,7 +50,7 @@ def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:
     The chunks, and so every sum taken over them, do not depend on the number of threads. The
     calling thread works along with the pool's: the next free thread takes the next chunk.
     """
-    workers = min(torch.get_num_threads(), n_chunks)
+    workers = min(_before if _users else torch.get_num_threads(), n_chunks)
     if workers <= 1:
         for chunk in range(n_chunks):
             task(chunk)

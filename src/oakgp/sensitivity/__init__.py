@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from oakgp.sensitivity.credible import posterior_variances, sample_variances
 from oakgp.sensitivity.selection import Ranking, metric_curve, rank_terms, select
-from oakgp.sensitivity.sobol import Totals, sobol_totals, top_terms
+from oakgp.sensitivity.sobol import Totals, expected_totals, sobol_totals, top_terms
 
 __all__ = [
     "Ranking",
     "Totals",
+    "expected_totals",
     "metric_curve",
     "posterior_variances",
     "rank_terms",

@@ -13,7 +13,6 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from oakgp.inference.cholesky import cholesky
 from oakgp.kernels import constrained
 from oakgp.kernels.terms import Term
 from oakgp.ops.layout import Points
@@ -108,7 +107,7 @@ def sample_variances(
     mean = psi @ posterior.mean_weights
     white = psi @ posterior.whitener.T
     covariance = torch.diag(prior) - white @ white.T
-    factor, _ = cholesky(covariance, "the posterior covariance of the coefficients", 1e-10)
+    factor = _root(covariance)
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn((n_samples, len(mean)), generator=generator, dtype=torch.float64)
     draws = (mean + noise.to(factor) @ factor.T) ** 2
@@ -118,6 +117,16 @@ def sample_variances(
     if expected is None:
         expected = posterior_variances(posterior, terms)
     return sums + (expected - kept).clamp_min(0.0)
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """Return a matrix F with F F^T = covariance, whose small eigenvalues may round to below 0."""
+    factor: Tensor
+    factor, info = torch.linalg.cholesky_ex(covariance)
+    if int(info) > 0:
+        values, vectors = torch.linalg.eigh(covariance)
+        factor = vectors * values.clamp_min(0.0).sqrt()
+    return factor
 
 
 def _product_basis(bases: list[_Basis], count: int) -> tuple[Tensor, Tensor]:

@@ -8,17 +8,19 @@ symmetric polynomial) is smaller than the smallest term that is wanted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Block, Term
 from oakgp.ops.reference import esp
 from oakgp.posterior import Posterior
 from oakgp.sensitivity.quadratic import PairBlocks
 
-_PREFIXES = 1024  # prefixes multiplied out at a time
+_PREFIXES = 256  # prefixes multiplied out at a time
 
 
 @dataclass(frozen=True)
@@ -56,37 +58,66 @@ def _require_orthogonal(posterior: Posterior) -> None:
 def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
     """Return the variance per order and, per feature, of its main effect and in total.
 
-    O(d R m^2), no enumeration of terms. The total effect of feature i is the derivative of the
-    variance by a factor put on L_i, so one reverse pass gives all of them.
+    O(d R m^2), no enumeration of terms.
     """
     _require_orthogonal(posterior)
-    kernel = posterior.kernel
-    a = posterior.mean_weights
     squares = posterior.features.weights.order_variances**2
-    orders = a.new_zeros(kernel.max_order + 1)
-    main = a.new_zeros(kernel.n_features)
-    total = a.new_zeros(kernel.n_features)
+    return _sum_totals(
+        posterior.kernel,
+        ((squares, p.weights, p.matrices) for p in blocks or PairBlocks(posterior)),
+    )
+
+
+def expected_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+    """Return the posterior expectations of what `sobol_totals` gives for the posterior mean.
+
+    E[V_u] = sigma_r^4 a^T L_u a + sigma_r^2 prod_i E[k~_i(X, X)] - sigma_r^4 tr(W^T W L_u), and the
+    sums over u are symmetric polynomials here too. ``blocks`` carry the entries of W^T W.
+    """
+    _require_orthogonal(posterior)
+    variances = posterior.features.weights.order_variances
+    prior = posterior.kernel.mean_variances(posterior.parameters)[:, None]
+
+    def parts() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        yield variances, prior.new_ones(1), prior
+        for pairs in blocks or PairBlocks(posterior, with_precision=True):
+            assert pairs.precision is not None
+            yield variances**2, pairs.weights - pairs.precision, pairs.matrices
+
+    return _sum_totals(posterior.kernel, parts())
+
+
+def _sum_totals(kernel: AdditiveKernel, parts: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Totals:
+    """Add up c_r <w, e_r(L_1 .. L_d)> over parts (c, w, L): in all, per order and per feature.
+
+    What a feature adds in total is the derivative by a factor put on its L_i, so one reverse pass
+    gives all of them.
+    """
     if kernel.terms.count() == 0:
-        return Totals(orders, main, total)
-    for pairs in blocks or PairBlocks(posterior):
-        factor = a.new_ones(kernel.n_features).requires_grad_()
+        nothing = torch.zeros(kernel.n_features, dtype=torch.float64)
+        return Totals(torch.zeros(kernel.max_order + 1, dtype=torch.float64), nothing, nothing)
+    sums: list[tuple[Tensor, Tensor, Tensor]] = []
+    for coefficients, weights, matrices in parts:
+        orders = torch.zeros_like(coefficients)
+        factor = torch.ones_like(matrices[:, 0]).requires_grad_()
         with torch.enable_grad():
-            scaled = factor[:, None] * pairs.matrices
-            variance = a.new_zeros(())
+            scaled = factor[:, None] * matrices
+            whole = 0.0 * factor.sum()
             for block in kernel.terms.blocks:
                 mandatory = kernel.layout(block).mandatory
                 polynomials = esp(scaled[block.features], block.max_order, mandatory)
                 for r in range(1, block.max_order + 1):
-                    part = squares[r] * (pairs.weights @ polynomials[r])
+                    part = coefficients[r] * (weights @ polynomials[r])
                     orders[r] += part.detach()
-                    variance = variance + part
-            (gradient,) = torch.autograd.grad(variance, factor)
-        total += gradient
-        main += squares[1] * (pairs.matrices @ pairs.weights)
-    for i in range(kernel.n_features):
-        if (i,) not in kernel.terms:
-            main[i] = 0.0
-    return Totals(orders.clamp_min(0.0), main.clamp_min(0.0), total.clamp_min(0.0))
+                    whole = whole + part
+            (total,) = torch.autograd.grad(whole, factor)
+        sums.append((orders, coefficients[1:2] * (matrices @ weights), total))
+    orders, main, total = (
+        torch.stack(part).sum(dim=0).clamp_min(0.0) for part in zip(*sums, strict=True)
+    )
+    absent = [i for i in range(kernel.n_features) if (i,) not in kernel.terms]
+    main[absent] = 0.0
+    return Totals(orders, main, total)
 
 
 def top_terms(
