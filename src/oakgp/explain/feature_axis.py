@@ -18,6 +18,7 @@ from oakgp.schema import CategoricalColumn
 Array = NDArray[np.float64]
 
 _TAIL = 0.005  # of the weight is left out at either end, unless it lies close
+_REACH = 2.0  # how far the range goes beyond the middle 90%, in widths of these
 
 
 @dataclass(frozen=True)
@@ -184,12 +185,20 @@ def _measure_sample(column: ModelColumn, nodes: Array, weights: Array) -> tuple[
 
 
 def _range(sample: Array, weights: Array) -> tuple[float, float]:
-    """Return the range that holds nearly all of the weight; all of it if that is hardly more."""
+    """Return the range that holds nearly all of the weight; all of it if that is hardly more.
+
+    Values far beyond the middle 90% are left out, however many rows there are.
+    """
     low, high = weighted_quantiles(sample, weights, np.array([_TAIL, 1.0 - _TAIL]))
     span = high - low
     least, most = sample.min(), sample.max()
     low = least if low - least <= 0.1 * span or span == 0 else low
     high = most if most - high <= 0.1 * span or span == 0 else high
+    inner, outer = weighted_quantiles(sample, weights, np.array([0.05, 0.95]))
+    reach = _REACH * (outer - inner)
+    if reach > 0:  # one far value must not press all others into a line
+        near = sample[(sample >= inner - reach) & (sample <= outer + reach)]
+        low, high = max(low, near.min()), min(high, near.max())
     if not high > low:
         half = 0.5 * max(abs(low), 1.0)
         low, high = low - half, high + half

@@ -18,6 +18,7 @@ from oakgp.explain.style import (
     RULE,
     STEPS,
     Numbers,
+    level_texts,
     literal,
     number_texts,
     ticks,
@@ -28,7 +29,8 @@ Array = NDArray[np.float64]
 
 _FLOOR = 0.16  # of a panel's height belongs to the histogram below the curve
 _MAX_LEVELS = 20
-_LABEL = 26  # characters beside a panel's height
+_LABEL = 22  # characters beside a panel's height
+_TURNED = 18  # characters of a level's name below a panel, turned upright
 
 
 @dataclass(frozen=True)
@@ -138,24 +140,29 @@ def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room:
     if axis.has_missing:
         span = axis.high - axis.low
         rule(axis.high + 0.06 * span, color=RULE, linewidth=0.6, linestyle=(0, (2, 2)), zorder=1)
-        numbers = [v for v in ticks(axis.low, axis.high, count - 1) if v <= axis.high - 0.05 * span]
-        labels = [*number_texts(numbers), MISSING]
-        draw_at.set_ticks([*numbers, axis.missing_at], labels=labels)
+        numbers = ticks(axis.low, axis.high, count - 1)
+        labels = number_texts(numbers)
+        # A number beside the word needs half of its own width and half of the word's.
+        near = [len(t) + len(MISSING) + 2 if not vertical else 2 for t in labels]
+        wide = (axis.limits[1] - axis.limits[0]) / room
+        clear = [k for k, v in enumerate(numbers) if axis.missing_at - v > 0.5 * near[k] * wide]
+        at = [*numbers[clear], axis.missing_at]
+        draw_at.set_ticks(at, labels=[*(labels[k] for k in clear), MISSING])
 
 
 def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: Settings) -> None:
     mean, sd = component({i: axis.codes})
-    name = literal(axis.name, 40)
+    name, suffix = axis.name, ""
     if len(axis.codes) > _MAX_LEVELS:
         chosen = np.sort(np.argsort(-np.abs(mean) * axis.shares, kind="stable")[:_MAX_LEVELS])
-        name += f" ({_MAX_LEVELS} of {len(axis.codes)} levels)"
+        suffix = f" ({_MAX_LEVELS} of {len(axis.codes)} levels)"
         axis, mean, sd = axis.take(chosen), mean[chosen], sd[chosen]
     at = np.arange(len(mean), dtype=np.float64)
     draw_floor(ax, at, axis.shares, 0.7)
     zero_line(ax)
     draw_points(ax, at, mean, how.bands * sd, INK)
     finish_levels(ax, axis)
-    ax.set_xlabel(name)
+    ax.set_xlabel(literal(name, 40 - len(suffix)) + suffix)
 
 
 def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: int = 40) -> None:
@@ -165,7 +172,7 @@ def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: in
     """
     at = np.arange(len(axis.labels))
     turned = len(axis.labels) > 10 and not vertical
-    labels = [literal(label, 18 if turned else 14) for label in axis.labels]
+    labels = level_texts(axis.labels, _TURNED if turned else 14)
     along = ax.yaxis if vertical else ax.xaxis
     (ax.set_ylim if vertical else ax.set_xlim)(-0.6, len(at) - 0.4)
     along.set_label_text(literal(axis.name, _LABEL if vertical else min(40, room + 10)))

@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from oakgp.explain.component import Component
@@ -21,7 +23,16 @@ from oakgp.explain.mains import (
     finish_numeric,
     make_room,
 )
-from oakgp.explain.style import DIVERGING, EFFECT, LINES, Numbers, literal, zero_line
+from oakgp.explain.style import (
+    DIVERGING,
+    DOTS,
+    EFFECT,
+    LINES,
+    Numbers,
+    level_texts,
+    literal,
+    zero_line,
+)
 
 Array = NDArray[np.float64]
 
@@ -69,8 +80,8 @@ def pair(
     if isinstance(a, LevelAxis) and isinstance(b, LevelAxis):
         # Names of levels are easier to read down the side: the longer list goes there.
         if len(a.labels) > len(b.labels):
-            return Tiles(component, j, b, i, a)
-        return Tiles(component, i, a, j, b)
+            return Tiles(component, j, b, i, a, how)
+        return Tiles(component, i, a, j, b, how)
     if isinstance(a, NumericAxis) and isinstance(b, NumericAxis):
         return Surface(component, i, a, j, b, how, points)
     if isinstance(a, NumericAxis) and isinstance(b, LevelAxis):
@@ -143,13 +154,24 @@ class Surface(Pair):
         last = slice(-1, None)
         parts = []
         if self.a.has_missing:
-            parts.append((beside, y, self.mean[inner[0], last]))
+            parts.append((beside, y, (inner[0], last)))
         if self.b.has_missing:
-            parts.append((x, above, self.mean[last, inner[1]]))
+            parts.append((x, above, (last, inner[1])))
         if self.a.has_missing and self.b.has_missing:
-            parts.append((beside, above, self.mean[last, last]))
-        for across, upward, mean in parts:
+            parts.append((beside, above, (last, last)))
+        for across, upward, where in parts:
+            mean = self.mean[where]
             ax.pcolormesh(across, upward, mean, cmap=DIVERGING, vmin=-limit, vmax=limit, zorder=0)
+            _dot(ax, across, upward, self.doubt[where])
+
+
+def _dot(ax: Axes, across: Array, upward: Array, doubt: Array) -> None:
+    """Dot the tiles whose band includes 0, that is, where ``doubt`` is negative."""
+    for row, column in np.argwhere(doubt < 0.0):
+        corner = across[column], upward[row]
+        size = across[column + 1] - corner[0], upward[row + 1] - corner[1]
+        dots = Rectangle(corner, *size, fill=False, hatch="....", edgecolor=DOTS, linewidth=0)
+        ax.add_patch(dots)
 
 
 def _edges(grid: Array) -> Array:
@@ -183,10 +205,11 @@ class Lines(Pair):
         draw_histogram(ax, self.a)
         zero_line(ax)
         middle = 0.5 * (len(self.b.labels) - 1)
-        for k, (label, code) in enumerate(zip(self.b.labels, self.b.codes, strict=True)):
+        labels = level_texts(self.b.labels, 12)
+        for k, (label, code) in enumerate(zip(labels, self.b.codes, strict=True)):
             at = {**self.component.at, self.j: float(code)}
             line = Component(self.component.model, self.component.term, at)
-            draw_line(ax, line, self.i, self.a, self.how, LINES[k], literal(label, 12), k - middle)
+            draw_line(ax, line, self.i, self.a, self.how, LINES[k], label, k - middle)
         finish_numeric(ax, self.a, room=room)
 
     def annotate(self, panels: list[Axes], limit: float) -> None:
@@ -209,10 +232,15 @@ class Lines(Pair):
 
 
 class Tiles(Pair):
-    """Two categorical features: a tile with mean and deviation for each pair of levels."""
+    """Two categorical features: a tile with mean and deviation for each pair of levels.
 
-    def __init__(self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis) -> None:
-        self.all_a, self.all_b = a, b
+    Tiles whose band includes 0 are dotted.
+    """
+
+    def __init__(
+        self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis, how: Settings
+    ) -> None:
+        self.all_a, self.all_b, self.bands = a, b, how.bands
         self.all_mean, self.all_sd = component.grid(i, a.codes, j, b.codes)
         self.limit = float(np.abs(self.all_mean).max())
         self.weight: Array = np.abs(self.all_mean) * b.shares[:, None] * a.shares
@@ -225,12 +253,18 @@ class Tiles(Pair):
         self.mean, self.sd = self.all_mean[shown], self.all_sd[shown]
         self.a, self.b = self.all_a.take(across), self.all_b.take(upward)
 
+    @property
+    def _doubt(self) -> Array:
+        """Negative where the band includes 0."""
+        return np.asarray(np.abs(self.mean) - self.bands * self.sd)
+
     def draw(self, ax: Axes, limit: float, room: int) -> None:
         """Draw the tiles, with numbers as long as they fit."""
-        edges = [np.arange(n + 1) - 0.5 for n in (len(self.a.labels), len(self.b.labels))]
+        x, y = (np.linspace(-0.5, n - 0.5, n + 1) for n in self.mean.shape[::-1])
         ax.pcolormesh(
-            *edges, self.mean, cmap=DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", lw=0.8
+            x, y, self.mean, cmap=DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", lw=0.8
         )
+        _dot(ax, x, y, self._doubt)
         self._write(ax, limit, room)
         finish_levels(ax, self.a, room=room)
         finish_levels(ax, self.b, vertical=True)
@@ -239,11 +273,12 @@ class Tiles(Pair):
         for side in ("left", "bottom"):
             ax.spines[side].set_visible(False)
         if self.mean.size < self.all_mean.size:
-            shown = f"{self.mean.size} of {self.all_mean.size} tiles"
-            ax.set_xlabel(f"{ax.get_xlabel()} ({shown})")
+            suffix = f" ({self.mean.size} of {self.all_mean.size} tiles)"
+            ax.set_xlabel(literal(self.a.name, max(12, room + 10 - len(suffix))) + suffix)
 
     def _write(self, ax: Axes, limit: float, room: int) -> None:
         """Write the numbers into the tiles, if they fit."""
+        scale = colormaps[DIVERGING]
         width = len(_number(-limit, limit)) * len(self.a.labels)
         if width > room:
             return
@@ -253,7 +288,10 @@ class Tiles(Pair):
             if len(self.b.labels) <= 5:
                 text += f"\n±{_number(float(self.sd[row, column]), limit)[1:]}"
             color = "white" if abs(value) > 0.6 * limit else "#222222"
-            ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=color)
+            clear = None  # of dots
+            if self._doubt[row, column] < 0.0:
+                clear = {"facecolor": scale(0.5 + 0.5 * value / limit), "linewidth": 0, "pad": 0.6}
+            ax.text(column, row, text, ha="center", va="center", size=6.5, color=color, bbox=clear)
 
     def annotate(self, panels: list[Axes], limit: float) -> None:
         """Add the bar of colours."""

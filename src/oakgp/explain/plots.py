@@ -74,8 +74,9 @@ def plot_components(
     Notes
     -----
     Numeric features are drawn in their own units, categorical ones by level, and "missing" apart
-    from both. Two numeric features give a surface, dotted where the band includes 0; a numeric and
-    a categorical one give lines; two categorical ones give tiles with mean and standard deviation.
+    from both. Two numeric features give a surface; a numeric and a categorical one give lines; two
+    categorical ones give tiles with mean and standard deviation. Surfaces and tiles are dotted
+    where the band includes 0. Values far from all others are out of the picture.
     A component of three or more features is shown over two of them, at three values of the others.
     """
     model = fitted_model(estimator)

@@ -47,7 +47,7 @@ def plot_sobol(
     at = np.arange(count)
     with plt.rc_context(STYLE):
         if figure is None:
-            figure = plt.figure(figsize=(5.2, 0.7 + 0.21 * max(count, 3)), layout="constrained")
+            figure = plt.figure(figsize=(5.2, 0.85 + 0.21 * max(count, 3)), layout="constrained")
         ax = figure.add_subplot()
         ax.barh(at, share, 0.72, color=PALE)
         ax.hlines(at, low, high, color=INK, linewidth=1.3)
@@ -55,11 +55,11 @@ def plot_sobol(
         ax.set_yticks(at, labels=names)
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(max(count, 1) - 0.4, -0.6)
-        ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))
+        ax.set_xlim(0.0, ax.get_xlim()[1] if count else 100.0)
         if count == 0:
             ax.text(0.5, 0.5, "no term has a share", ha="center", transform=ax.transAxes)
         ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
-        ax.set_xlabel("share of the explained variance (Sobol index)")
+        ax.set_xlabel("share of the explained variance\n(Sobol index)")
     return figure
 
 
@@ -88,7 +88,7 @@ def plot_orders(estimator: Any, *, figure: Figure | SubFigure | None = None) -> 
         bars = ax.bar(orders, 100.0 * share, 0.62, color=INK)
         ax.bar_label(bars, labels=[percent(s) for s in share], padding=2, fontsize=7)
         ax.set_xticks(orders)
-        ax.set_ylim(0.0, max(1.0, 112.0 * share.max(initial=0.0)))
+        ax.set_ylim(0.0, 112.0 * share.max(initial=0.0) or 100.0)
         ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         ax.set_xlabel("interaction order")
         ax.set_ylabel("share of the variance")

@@ -14,6 +14,8 @@ from oakgp.model import JOINER
 
 Array = NDArray[np.float64]
 
+DOTS = "#6b7075"  # where a band includes 0; rows drawn over them are black
+
 #: Settings in force while a figure is made; fonts stay the user's. Any, because what matplotlib
 #: declares for them differs between its releases.
 STYLE: Any = {
@@ -41,6 +43,7 @@ STYLE: Any = {
     "legend.fontsize": 7.0,
     "legend.frameon": False,
     "hatch.linewidth": 0.5,
+    "hatch.color": DOTS,
 }
 
 INK = "#1b4f8a"  # means
@@ -67,6 +70,36 @@ def literal(text: object, limit: int | None = None) -> str:
         tail = (limit - 1) // 3
         line = line[: limit - 1 - tail].rstrip() + "…" + line[len(line) - tail :].lstrip()
     return line.replace("$", r"\$")
+
+
+def level_texts(labels: Sequence[str], limit: int) -> list[str]:
+    """Return names of levels, not too long and, if that can be, told apart.
+
+    Cutting may leave only what long names have in common: then that is what is cut.
+    """
+    texts = [literal(label, limit) for label in labels]
+    if len(set(texts)) == len(texts):
+        return texts
+    long = [label for label in labels if len(label) > limit]
+    start = _shared(long)
+    end = _shared([label[start:][::-1] for label in long])
+    inner = {label: label[start : len(label) - end] for label in long}
+    spare = max(0, limit - 2 - max(map(len, inner.values())))
+    before = long[0][max(0, start - spare) : start]
+    if " " in before.strip():  # whole words only
+        before = before.partition(" ")[2]
+    opening = "…" * (len(before) < start) + literal(before.lstrip())
+    found = {
+        label: opening + literal(part, limit - 2) + "…" * (end > 0) for label, part in inner.items()
+    }
+    return [found.get(label, text) for label, text in zip(labels, texts, strict=True)]
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """Return how many characters all texts have in common at their start."""
+    columns = zip(*texts, strict=False)
+    least = min(map(len, texts))
+    return next((k for k, column in enumerate(columns) if len(set(column)) > 1), least)
 
 
 def term_text(label: str, limit: int) -> str:
