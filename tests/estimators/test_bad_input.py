@@ -329,6 +329,8 @@ def test_one_row_is_remembered() -> None:
     model = small().fit([[1.0, 2.0]], [5.0])
     np.testing.assert_allclose(model.predict([[1.0, 2.0], [-3.0, 1e9]]), 5.0, atol=1e-6)
     assert "No column is left to learn from; the model is a constant." in model.verdict_.warnings
+    assert len(model.sobol_.terms) == len(model.sobol_.features) == len(model.sobol_.orders) == 0
+    assert model.truncate().predict([[0.0, 0.0]]) == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0, -1e300, 1e-300])

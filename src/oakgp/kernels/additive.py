@@ -218,6 +218,8 @@ class AdditiveKernel:
 
     def mean_variances(self, parameters: Parameters) -> Tensor:
         """Return scale_i E[k~_i(X, X)] of every feature, ``[d]``."""
+        if not self.features:
+            return parameters.scales  # of length 0 too
         tables = self.tables(parameters)
         return torch.stack(
             [
