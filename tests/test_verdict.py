@@ -77,6 +77,7 @@ def test_notes_and_bounds_are_warnings_below_the_rest() -> None:
 def test_rows_engines_and_features_are_counted() -> None:
     first = verdict(model(n_rows=12_345, n_distinct=99)).lines[0]
     assert first.startswith("12,345 rows (99 distinct), 3 features, 6 terms up to order 2; exact")
+    assert verdict(model(n_rows=1, n_distinct=1)).lines[0].startswith("1 row, 3 features, 6 terms")
     first = verdict(model(engine="sparse", n_inducing=50)).lines[0]
     assert "; sparse engine with 50 inducing points, flow normal_score" in first
 

@@ -58,18 +58,18 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     # A constant response has no variance, so none of it is explained.
     flat = not bool(posterior.mean_weights.any())
     explained = 0.0 if flat else max(0.0, 1.0 - posterior.noise)
-    rows = f"{facts.n_rows:,} rows"
+    rows = _counted(facts.n_rows, "row")
     if facts.n_distinct < facts.n_rows:
         rows += f" ({facts.n_distinct:,} distinct)"
     engine = facts.engine
     if facts.n_inducing:
-        engine += f" engine with {facts.n_inducing} inducing points"
+        engine += f" engine with {_counted(facts.n_inducing, 'inducing point')}"
     else:
         engine += " engine"
     terms = posterior.kernel.terms
     lines = [
-        f"{rows}, {len(model.columns)} features, {terms.count():,} terms up to order "
-        f"{terms.max_order}; {engine}, flow {facts.flow}, {facts.seconds:.1f} s",
+        f"{rows}, {_counted(len(model.columns), 'feature')}, {_counted(terms.count(), 'term')} "
+        f"up to order {terms.max_order}; {engine}, flow {facts.flow}, {facts.seconds:.1f} s",
         f"{'converged' if facts.converged else 'NOT converged'} after {facts.n_evaluations} "
         f"evaluations; log evidence {facts.log_evidence / max(1, facts.evidence_rows):.3f} a row; "
         f"jitter {facts.jitter:g}",
@@ -91,5 +91,10 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
             f"{100 * shares[-1]:.0f}% of the variance: a higher max_order may fit better"
         )
     if posterior.kept is not None:
-        lines.append(f"predictions sum over {len(posterior.kept) - 1} kept terms")
+        lines.append(f"predictions sum over {_counted(len(posterior.kept) - 1, 'kept term')}")
     return Verdict(facts.converged, noise, explained, shares, tuple(lines), tuple(warnings))
+
+
+def _counted(number: int, thing: str) -> str:
+    """Return a number with its noun: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -64,7 +64,8 @@ def test_the_largest_terms_are_kept(n_terms: int) -> None:
     assert list(short.get_feature_names_out()) == [" × ".join(t) for t, _ in ranked[:n_terms]]
     lost = sum(share for _, share in ranked[n_terms:])
     assert short.dropped_variance_ == pytest.approx(lost, rel=1e-6, abs=1e-9)
-    assert f"predictions sum over {min(n_terms, 7)} kept terms" in str(short.verdict_)
+    kept = "1 kept term" if n_terms == 1 else f"{min(n_terms, 7)} kept terms"
+    assert f"predictions sum over {kept}" in str(short.verdict_)
 
 
 def test_threshold_and_number_hold_together() -> None:

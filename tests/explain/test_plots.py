@@ -173,12 +173,25 @@ def test_plots_by_the_estimators_method() -> None:
         ({"terms": ["a", "z"]}, "no feature 'z'; it has 'a', 'b', 'c', 'd'"),
         ({"terms": [("a", "b", "c", "d")]}, "no term 'a × b × c × d': its highest order is 3"),
         ({"max_terms": 0}, "max_terms=0: give a whole number of at least 1"),
+        ({"n_grid": 1}, "n_grid=1: give a whole number of at least 2"),
+        ({"columns": 0}, "columns=0: give a whole number of at least 1"),
+        ({"bands": -1.0}, "bands=-1.0: give a number of standard deviations, 0 or more"),
+        ({"bands": float("nan")}, "bands=nan: give a number of standard deviations"),
+        ({"bands": "wide"}, "bands='wide': give a number of standard deviations"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_components(fitted(), **options)
     assert plt.get_fignums() == []
+
+
+def test_the_coarsest_plot() -> None:
+    figure = plot_components(fitted(), terms=["a", ("a", "b"), ("b", "c")], n_grid=2, bands=0)
+    figure.canvas.draw()
+    zero, curve = panels(figure)[0].lines
+    np.testing.assert_array_equal(zero.get_ydata(), 0.0)
+    np.testing.assert_array_equal(curve.get_xdata(), [TABLE["a"].min(), TABLE["a"].max()])
 
 
 def test_models_without_features_or_without_a_fit_are_refused() -> None:

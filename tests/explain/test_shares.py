@@ -77,6 +77,11 @@ def test_many_terms_are_counted_not_named() -> None:
     assert not any(text.startswith("t") for text in texts(figure.axes[1].get_xticklabels()))
 
 
+def test_a_number_of_terms_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_terms=0: give a whole number of at least 1"):
+        plot_sobol(fitted(), max_terms=0)
+
+
 def test_a_model_that_is_not_orthogonal_has_no_shares() -> None:
     with pytest.raises(ValueError, match="orthogonal=True"):
         plot_sobol(fitted(orthogonal=False, max_order=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -80,6 +81,10 @@ def plot_components(
     A component of three or more features is shown over two of them, at three values of the others.
     """
     model = fitted_model(estimator)
+    check_count("n_grid", n_grid, 2)
+    check_count("columns", columns, 1)
+    if not isinstance(bands, Real) or not 0 <= bands < np.inf:
+        raise ValueError(f"bands={bands!r}: give a number of standard deviations, 0 or more")
     chosen, shares = _chosen(estimator, model, terms, max_terms)
     encoded = None if X is None else model.schema.encode(X)
     used = sorted({i for term in chosen for i in term})

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from oakgp.checks import check_count
 from oakgp.explain.plots import fitted_model
 from oakgp.explain.style import INK, PALE, STYLE, Numbers, literal, percent, term_text
 from oakgp.table import Table
@@ -40,6 +41,7 @@ def plot_sobol(
     dot: the mean is smoother than the function may be.
     """
     fitted_model(estimator)
+    check_count("max_terms", max_terms, 1)
     table = estimator.sobol_.terms
     count = min(max_terms, len(table))
     names = [term_text(name, 44) for name in table["term"][:count]]
