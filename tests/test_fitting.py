@@ -57,6 +57,8 @@ def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: s
         ({"forced_terms": [("a", "z")]}, "forced_terms= names 'z', .* it has a, b, c"),
         ({"forbidden_terms": [7]}, "forbidden_terms= names 7, which is no feature"),
         ({"forced_terms": [()]}, "forced_terms= holds an empty term; the constant is always in"),
+        ({"flow": ["none"]}, r"flow=\['none'\] for column 'a': choose one of"),
+        ({"flow": np.array(["none", "none"])}, "flow=array.* for column 'a': choose one of"),
         ({"random_state": -1}, "Seed must be between 0 and"),
     ],
 )

@@ -53,6 +53,8 @@ def test_one_setting_serves_all_and_a_mapping_single_columns() -> None:
         ({"kernel": None}, "kernel=None for column 'a': choose one of"),
         ({"kernel": "periodic"}, r"column 'a': the periodic kernel needs its period: .*Periodic"),
         ({"measure": "normal"}, "measure='normal' for column 'a': choose one of .*'gaussian'"),
+        ({"measure": ["uniform"]}, r"measure=\['uniform'\] for column 'a': choose one of"),
+        ({"measure": np.array(["uniform", "gaussian"])}, "measure=array.* for column 'a'"),
         ({"measure": Categorical((0.5, 0.5))}, "measure=Categorical.* for column 'a'"),
     ],
 )

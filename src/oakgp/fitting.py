@@ -101,7 +101,8 @@ def fit_model(
     encoded, y, weights = collapse(encoded, y, weights)
     unit, center, scale = standardise(y, weights)
 
-    flows = AUTO_FLOWS if options.flow == "auto" else (options.flow,)
+    auto = isinstance(options.flow, str) and options.flow == "auto"
+    flows = AUTO_FLOWS if auto else (options.flow,)
     learners: list[tuple[Any, list[ModelColumn], Learner, Any]] = []
     for flow in flows:
         columns = fit_columns(

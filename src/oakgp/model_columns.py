@@ -116,7 +116,7 @@ def _kernel(choice: str | RadialKernel, name: str) -> RadialKernel:
 def _measure(choice: str | Measure, name: str, z: Array, weights: Array) -> Measure:
     if isinstance(choice, Measure) and not isinstance(choice, Categorical):
         return choice
-    if choice not in MEASURE_NAMES:
+    if not isinstance(choice, str) or choice not in MEASURE_NAMES:
         raise ValueError(
             f"measure={choice!r} for column {name!r}: choose one of {list(MEASURE_NAMES)}"
         )
