@@ -441,3 +441,27 @@ def test_blocks_of_features_are_slices() -> None:
     chosen = weights.features(layout, index)
     got = ops.additive_kernel(small, chosen, left.features(index))
     np.testing.assert_allclose(got, truth, atol=1e-12)
+
+
+def test_embeddings_in_plain_torch_are_the_compiled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of devices without compiled loops, which runs inside a forward without gradients."""
+    rng = np.random.default_rng(17)
+    kinds = [kind for kind in Kind if kind != Kind.TABLE]
+    x = torch.tensor(rng.standard_normal((len(kinds), 30)))
+    x[:, 3] = torch.nan
+    nodes = [torch.tensor(rng.standard_normal(4 + i)) for i in range(len(kinds))]
+    nodes[0][1] = torch.nan
+    weights = [torch.full_like(q, 1.0 / len(q)) for q in nodes]
+    found = []
+    for plain in (False, True):
+        if plain:
+            monkeypatch.setattr(
+                ops,
+                "_node_sums",
+                lambda *a: [ops._node_sum_torch(*one) for one in zip(*a, strict=True)],
+            )
+        lengthscales = torch.linspace(0.4, 1.6, len(kinds), dtype=torch.float64).requires_grad_()
+        t = ops.embeddings(kinds, x, nodes, weights, lengthscales)
+        found.append((t.detach(), torch.autograd.grad(torch.cos(t).sum(), lengthscales)[0]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

@@ -231,13 +231,13 @@ def test_blocks_are_kept_and_give_the_same_sums_when_they_are_not(
 ) -> None:
     p = random_problem(13, 30)
     posterior = posterior_of(p)
-    monkeypatch.setattr("oakgp.sensitivity.quadratic._BLOCK_ENTRIES", 70)
+    monkeypatch.setattr("oakgp.sensitivity.quadratic._BLOCK_ENTRIES", {"cpu": 70})
     kept = PairBlocks(posterior)
     first = [block.weights for block in kept]
     assert len(first) > 10
     assert all(a is b.weights for a, b in zip(first, kept, strict=True))
     whole = sobol_totals(posterior).variance
-    monkeypatch.setattr("oakgp.sensitivity.quadratic._CACHE_ENTRIES", 0)
+    monkeypatch.setattr("oakgp.sensitivity.quadratic._CACHE_ENTRIES", {"cpu": 0})
     fresh = PairBlocks(posterior)
     assert not any(a.weights is b.weights for a, b in zip(fresh, fresh, strict=True))
     assert sobol_totals(posterior, fresh).variance == pytest.approx(whole, rel=1e-12)

@@ -9,13 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oakgp.inference.priors import DEFAULT, Priors
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.categorical import CategoricalKernel
 
 Array = NDArray[np.float64]
-
-#: Rate of the Gamma(1, 0.2) prior (an exponential, mean 5) on each order variance (paper, app. I).
-ORDER_RATE = 0.2
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Bounds:
 
     lengthscale: tuple[float, float] = (2e-2, 1e2)
     scale: tuple[float, float] = (1e-4, 1e2)
-    order_variance: tuple[float, float] = (1e-8, 1e3)
+    order_variance: tuple[float, float] = (1e-13, 1e3)
     noise: tuple[float, float] = (1e-7, 1e1)
     mixing: tuple[float, float] = (-10.0, 10.0)
     diagonal: tuple[float, float] = (1e-4, 1e2)
@@ -44,15 +42,15 @@ class ParameterSpace:
         Whether all order variances are one number (the product kernel prod_d (1 + k~_d)).
     bounds
         Limits.
-    scale_spread
-        Standard deviation of the Gaussian prior on the log feature variances.
+    priors
+        What hyperparameters are likely.
     """
 
     kernel: AdditiveKernel
     learn_scales: bool = False
     tied: bool = False
     bounds: Bounds = field(default_factory=Bounds)
-    scale_spread: float = 1.0
+    priors: Priors = DEFAULT
 
     @property
     def numeric(self) -> list[int]:
@@ -127,11 +125,12 @@ class ParameterSpace:
     def start(self, lengthscale: float, noise: float, seed: int) -> Array:
         """Return a starting vector.
 
-        Higher orders start smaller: what the lower orders can explain, they should.
+        All components of an order together start with half the variance of the order before:
+        what the lower orders can explain, they should.
         """
         rng = np.random.default_rng(seed)
-        d, top = self.kernel.n_features, self.kernel.max_order
-        orders = [1.0, *(0.5 ** (r - 1) for r in range(1, top + 1))]
+        d, counts = self.kernel.n_features, self.kernel.terms.counts()
+        orders = [1.0, *(0.5 ** (r - 1) / max(1, c) for r, c in enumerate(counts[1:], start=1))]
         mixing = tuple(
             torch.from_numpy(0.3 * rng.standard_normal((k.n_levels, k.rank)))
             for k in self._categorical()
@@ -149,16 +148,7 @@ class ParameterSpace:
         )
 
     def log_prior(self, parameters: Parameters) -> Tensor:
-        """Return the log density of the priors, up to a constant (MAP, paper, appendix I).
-
-        Exponential on every order variance; log-normal around 1 on the feature variances when they
-        are learned, so that one variance for all features is the model that costs nothing; a weak
-        Gaussian on W and an exponential on kappa keep the scale of a categorical kernel
-        from drifting against its order variance. Lengthscales and noise: maximum likelihood.
-        """
-        total = -ORDER_RATE * parameters.order_variances.sum()
-        if self.learn_scales:
-            total = total - 0.5 * (parameters.scales.log() ** 2).sum() / self.scale_spread**2
-        for w, kappa in zip(parameters.mixing, parameters.diagonal, strict=True):
-            total = total - 0.5 * (w * w).sum() - kappa.sum()
-        return total
+        """Return the log density of the priors, up to a constant."""
+        return self.priors.log_density(
+            self.kernel, parameters, scales=self.learn_scales, tied=self.tied
+        )

@@ -52,13 +52,17 @@ class TermSet:
         """Whether a sorted tuple of feature numbers is a term of the model."""
         return isinstance(term, tuple) and any(block.contains(term) for block in self.blocks)
 
+    def counts(self) -> list[int]:
+        """Return the number of terms of each order; the constant is that of order 0."""
+        numbers = [0] * (self.max_order + 1)
+        for block in self.blocks:
+            for order in range(len(block.mandatory), block.max_order + 1):
+                numbers[order] += comb(len(block.optional), order - len(block.mandatory))
+        return numbers
+
     def count(self) -> int:
         """Return the number of terms, the constant not counted."""
-        total = -1
-        for block in self.blocks:
-            free = block.max_order - len(block.mandatory)
-            total += sum(comb(len(block.optional), r) for r in range(free + 1))
-        return total
+        return sum(self.counts()) - 1
 
 
 def _split(

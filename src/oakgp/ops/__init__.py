@@ -142,7 +142,7 @@ def _node_sum_torch(
         else:
             q = (a.detach()[:, None] - b.detach()[None, :]) ** 2 * (scale.detach() / spread) ** 2
         s = reference.radial(kind, q) @ weights
-    (slope,) = torch.autograd.grad(s.sum(), spread)
+        (slope,) = torch.autograd.grad(s.sum(), spread)
     return s.detach(), slope[:, 0]
 
 

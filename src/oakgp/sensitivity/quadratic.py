@@ -16,8 +16,10 @@ from torch import Tensor
 
 from oakgp.posterior import Posterior
 
-_CACHE_ENTRIES = 40_000_000  # entries of all blocks that are kept between passes (320 MB)
-_BLOCK_ENTRIES = 16_384  # pairs of anchors in a block
+# By device: entries of all blocks that are kept between passes, and pairs of anchors in a block.
+# On the CPU a block stays in the cache; on a GPU it has to fill the chip.
+_CACHE_ENTRIES = {"cpu": 40_000_000, "cuda": 1_000_000_000}
+_BLOCK_ENTRIES = {"cpu": 16_384, "cuda": 2_000_000}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class PairBlocks:
         self._with_precision = with_precision
         self._kept: list[PairBlock] | None = None
         m = posterior.features.size
-        self._fits = posterior.kernel.n_features * m * m // 2 <= _CACHE_ENTRIES
+        self._device = "cuda" if posterior.mean_weights.is_cuda else "cpu"
+        self._fits = posterior.kernel.n_features * m * m // 2 <= _CACHE_ENTRIES[self._device]
 
     def __iter__(self) -> Iterator[PairBlock]:
         """Yield all blocks."""
@@ -76,7 +79,7 @@ class PairBlocks:
         kernel, parameters = posterior.kernel, posterior.parameters
         x, a, w = posterior.features.anchors.x, posterior.mean_weights, posterior.whitener
         m = posterior.features.size
-        step = max(1, _BLOCK_ENTRIES // m)
+        step = max(1, _BLOCK_ENTRIES[self._device] // m)
         for first in range(0, m, step):
             rows, columns = slice(first, min(first + step, m)), slice(first, m)
             count = rows.stop - first
