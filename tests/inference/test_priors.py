@@ -51,7 +51,7 @@ def test_the_default_differs_from_the_papers() -> None:
     assert density(DEFAULT, learn_scales=True) != density(PAPER, learn_scales=True)
 
 
-@pytest.mark.parametrize("shape", [(200, 10), (200, 2), (20, 40)])
+@pytest.mark.parametrize("shape", [(200, 10), (200, 2)])
 def test_noise_is_not_taken_for_signal(shape: tuple[int, int]) -> None:
     """With the paper's priors more than half of the variance of pure noise passed as signal."""
     for seed in range(2):
