@@ -26,6 +26,7 @@ from oakgp.posterior import Posterior
 
 Array = NDArray[np.float64]
 
+_AHEAD = 1.0  # nats by which a further start must lead
 _FEW_ROWS = 800  # matrices up to this size are factorised faster by one thread than by several
 
 
@@ -57,7 +58,8 @@ class Schedule:
     polish_rows
         Rows of its last run, over ``final_iterations``.
     tolerance
-        A run ends when an iteration gains less than this many nats per thousand rows.
+        A run ends when an iteration gains less than this many nats, or, beyond a thousand rows,
+        this many per thousand rows.
     """
 
     start_rows: int = 300
@@ -152,7 +154,7 @@ class Learner:
                 start,
                 space.limits(),
                 max_iter=iters,
-                tolerance=self.schedule.tolerance * max(n, 50) / 1000.0,
+                tolerance=self.schedule.tolerance * max(n, 1000) / 1000.0,
                 device=self.data.y.device,
                 dtype=self.data.y.dtype,
             )
@@ -199,7 +201,7 @@ class Learner:
             best = self._go_on(rows, trial)
         for start in others:
             end = self.run_exact(rows, start, self.schedule.race_iterations)
-            if end.value < best.path[min(len(end.path), len(best.path)) - 1]:
+            if end.value < best.path[min(len(end.path), len(best.path)) - 1] - _AHEAD:
                 end = self._go_on(rows, end)
             best = min(best, end, key=lambda optimum: optimum.value)
         return best

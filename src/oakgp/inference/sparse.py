@@ -17,6 +17,7 @@ from torch import Tensor
 
 from oakgp.inference.cholesky import cholesky
 from oakgp.inference.data import TrainingData
+from oakgp.inference.exact import inverse
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.posterior import KernelMap, Posterior
 
@@ -69,14 +70,14 @@ class _Bound(torch.autograd.Function):
         factor, factor_b, b_matrix, a, b, z, root, prior, noise = ctx.saved_tensors
         scale = -cotangents[0]  # of the bound itself
         eye = torch.eye(len(factor), dtype=factor.dtype, device=factor.device)
-        inverse = torch.linalg.solve_triangular(factor, eye, upper=False)
-        b_inverse = torch.cholesky_solve(eye, factor_b)
+        whitener = torch.linalg.solve_triangular(factor, eye, upper=False)
+        b_inverse = inverse(factor_b)
         r = z - a.T @ b
-        by_cross = (inverse.T @ (eye - b_inverse)) @ a
-        by_cross.addr_(inverse.T @ b, r)
+        by_cross = (whitener.T @ (eye - b_inverse)) @ a
+        by_cross.addr_(whitener.T @ b, r)
         by_cross *= scale * root
         p = b_matrix - 2.0 * eye + b_inverse + torch.outer(b, b)
-        by_inner = (-0.5 * scale) * (inverse.T @ (p @ inverse))
+        by_inner = (-0.5 * scale) * (whitener.T @ (p @ whitener))
         by_diagonal = (-0.5 * scale) * root * root
         # Everything depends on the noise through S^-1/2 alone.
         along = -0.5 * (p.diagonal().sum() + b @ (a @ z)) + 0.5 * (z @ z - len(z) + prior)
