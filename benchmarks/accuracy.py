@@ -9,19 +9,16 @@ One JSON line a fit, with versions and seeds; a run that was interrupted goes on
 from __future__ import annotations
 
 import argparse
+import csv
 import json
-import platform
-import resource
-import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import oakgp
 from benchmarks.datasets import HUGE, LARGE, REGRESSION, SMALL, load_split
+from benchmarks.records import append, circumstances, peak_mb, read, scores, timed, unfinished
 from oakgp import OAKRegressor
 
 GROUPS = {"small": SMALL, "large": LARGE, "regression": REGRESSION, "huge": HUGE}
@@ -32,71 +29,47 @@ def evaluate(
 ) -> dict[str, Any]:
     """Fit one split and return its record."""
     split = load_split(folder, name, seed, inner)
-    wall, cpu = time.perf_counter(), time.process_time()
-    model = OAKRegressor(**options).fit(split.X, split.y)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    mean, sd = model.predict(split.X_test, return_std=True)
-    residual = split.y_test - mean
-    loglik = -0.5 * np.log(2 * np.pi * sd**2) - 0.5 * (residual / sd) ** 2
-    z = np.abs(residual / sd)
+    model, time = timed(lambda: OAKRegressor(**options).fit(split.X, split.y))
     facts = model.model_.facts
     return {
         "set": name,
         "split": seed,
         "options": options,
         "inner": inner,
-        "rmse": float(np.sqrt(np.mean(residual**2))),
-        "loglik": float(np.mean(loglik)),
-        "coverage90": float(np.mean(z < 1.6449)),
-        "wall_s": round(wall, 3),
-        "cpu_s": round(cpu, 3),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        **scores(split.y_test, *model.predict(split.X_test, return_std=True)),
+        "wall_s": round(time.wall, 3),
+        "cpu_s": round(time.cpu, 3),
+        "peak_mb": round(peak_mb()),
         "engine": facts.engine,
         "flow": facts.flow,
         "evidence_per_row": facts.log_evidence / max(1, facts.evidence_rows),
         "converged": facts.converged,
-        "versions": {"oakgp": oakgp.__version__, "torch": torch.__version__},
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        **circumstances(seed),
     }
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a results file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+def set_names(text: str) -> list[str]:
+    """Return the sets that a list of sets and groups of sets stands for."""
+    return [name for part in text.split(",") for name in GROUPS.get(part, (part,))]
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit all sets and splits that the results file does not have yet."""
-    names: list[str] = []
-    for part in arguments.sets.split(","):
-        names += GROUPS.get(part, (part,))
     options = json.loads(arguments.options)
-    done = {
-        (r["set"], r["split"])
-        for r in read(arguments.out)
-        if r["options"] == options and r["inner"] == arguments.inner
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        for seed in range(arguments.splits):
-            if (name, seed) in done:
-                continue
-            record = evaluate(arguments.data, name, seed, options, arguments.inner)
-            with arguments.out.open("a") as out:
-                out.write(json.dumps(record) + "\n")
-            print(
-                f"{name:18s} {seed}  rmse {record['rmse']:.4f}  loglik {record['loglik']:+.3f}  "
-                f"{record['wall_s']:.1f} s  {record['engine']}  {record['flow']}",
-                flush=True,
-            )
+    names = set_names(arguments.sets)
+    same = {"options": options, "inner": arguments.inner}
+    for name, seed in unfinished(arguments.out, names, arguments.splits, same):
+        record = evaluate(arguments.data, name, seed, options, arguments.inner)
+        append(arguments.out, record)
+        print(
+            f"{name:18s} {seed}  rmse {record['rmse']:.4f}  loglik {record['loglik']:+.3f}  "
+            f"{record['wall_s']:.1f} s  {record['engine']}  {record['flow']}",
+            flush=True,
+        )
 
 
 def paper_tables(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return metric -> set -> method -> mean of the paper's appendix."""
-    import csv
-
     tables: dict[str, dict[str, dict[str, float]]] = {}
     for metric, file in (("rmse", "regression_rmse.csv"), ("loglik", "regression_loglik.csv")):
         table: dict[str, dict[str, float]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Data sets and splits of the paper's regression table.
+"""Data sets and splits of the paper: its regression table, and the first fold of its appendix.
 
 A folder of gzip CSV files, features first, target last (``--data``, default ``../shared/data``).
 Splits are the paper's: shuffle by ``numpy.random.seed(s)``, the first nine tenths train. The target
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import KFold
 
 SMALL = (
     "boston",
@@ -64,3 +65,12 @@ def load_split(folder: Path, name: str, seed: int, inner: bool = False) -> Split
         held = int(0.9 * len(train))
         train, test = train[:held], train[held:]
     return Split(name, seed, X.iloc[train], y[train], X.iloc[test], y[test])
+
+
+def load_baseline(folder: Path, name: str) -> Split:
+    """Return the first of the paper's five folds of a set of its appendix."""
+    frame = pd.read_csv(folder / "baseline" / f"{name}.csv.gz")
+    X, y = frame.iloc[:, :-1].astype(float), frame.iloc[:, -1].to_numpy(float)
+    order = np.random.RandomState(4).permutation(len(y))
+    train, test = (order[part] for part in next(KFold(5).split(order)))
+    return Split(name, 4, X.iloc[train], y[train], X.iloc[test], y[test])

@@ -11,23 +11,24 @@ a straightforward kernel would exponentiate.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
-import platform
-import resource
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.records import circumstances, peak_mb, timed
 from oakgp import ops
 from oakgp.ops import reference
 from oakgp.ops.layout import Kind, Layout, Points, Weights
 
 N, D = 1000, 8
+REST = 0.3  # seconds before each call: threads of the last one spin for a while and take a core
 
 
 def problem(n: int, d: int, order: int) -> tuple[Layout, Weights, Points]:
@@ -80,17 +81,18 @@ def contestants() -> dict[str, Callable[[], object]]:
 
 def measure(rounds: int) -> dict[str, dict[str, float]]:
     """Return median wall and CPU time of each contestant and its CPU time in ``numpy.exp``s."""
-    timed = contestants()
-    for call in timed.values():  # compiles, warms up
+    calls = contestants()
+    for call in calls.values():  # compiles, warms up
         call()
-    walls: dict[str, list[float]] = {name: [] for name in timed}
-    cpus: dict[str, list[float]] = {name: [] for name in timed}
+    walls: dict[str, list[float]] = {name: [] for name in calls}
+    cpus: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
-        for name, call in timed.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            call()
-            walls[name].append(time.perf_counter() - wall)
-            cpus[name].append(time.process_time() - cpu)
+        for name, call in calls.items():
+            gc.collect()  # or it falls, at 100 ms, to whoever comes after the reference's graph
+            sleep(REST)
+            _, time = timed(call)
+            walls[name].append(time.wall)
+            cpus[name].append(time.cpu)
     unit = statistics.median(cpus["numpy.exp"])
     return {
         name: {
@@ -98,7 +100,7 @@ def measure(rounds: int) -> dict[str, dict[str, float]]:
             "cpu_s": statistics.median(cpus[name]),
             "cpu_in_exps": statistics.median(cpus[name]) / unit,
         }
-        for name in timed
+        for name in calls
     }
 
 
@@ -106,10 +108,10 @@ def memory() -> dict[str, float]:
     """Return the growth of peak memory, in matrices of n x n, over one value and gradient."""
     n, d = 3000, 16
     layout, weights, points = problem(n, d, 4)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mb()
     matrix = ops.additive_kernel(layout, weights, points)
     torch.autograd.grad(matrix.sum(), [weights.lengthscales, points.embed])
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    grown = (peak_mb() - before) * 2**20
     return {"rows": n, "features": d, "matrices": grown / (8 * n * n)}
 
 
@@ -133,8 +135,7 @@ def main() -> None:
     held = result["memory"]
     print(f"memory at {held['features']} features: {held['matrices']:.1f} matrices of n x n")
     if arguments.out:
-        result["versions"] = {"torch": torch.__version__, "numpy": np.__version__}
-        result["machine"] = f"{platform.machine()}, {torch.get_num_threads()} threads"
+        result |= circumstances()
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -35,6 +35,7 @@ def fit(table: Any = TABLE, y: np.ndarray = Y, **options: Any) -> Model:
     [
         ({"engine": "dense"}, "engine='dense': choose one of 'auto', 'exact', 'sparse'"),
         ({"variant": "oak"}, "variant='oak': choose one of 'additive', 'product'"),
+        ({"priors": "flat"}, "priors='flat': choose one of 'default', 'paper'"),
         ({"device": "tpu"}, "device='tpu': choose one of 'auto', 'cpu', 'cuda'"),
         ({"n_inducing": 0}, "n_inducing=0: give a whole number of at least 1"),
         ({"rank": 1.5}, "rank=1.5: give a whole number of at least 1"),
@@ -52,6 +53,8 @@ def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: s
         ({"feature_variances": 1}, "feature_variances=1: give True or False"),
         ({"orthogonal": "yes"}, "orthogonal='yes': give True or False"),
         ({"max_iter": 0}, "max_iter=0: give a whole number of at least 1"),
+        ({"max_levels": 0}, "max_levels=0: give a whole number of at least 1"),
+        ({"priors": None}, "priors=None: choose one of 'default', 'paper'"),
         ({"forced_terms": "a"}, r"forced_terms='a': give a list of terms, such as \['a', "),
         ({"forbidden_terms": [1.5]}, "forbidden_terms= holds 1.5: a term is a column's name or"),
         ({"forced_terms": [("a", "z")]}, "forced_terms= names 'z', .* it has a, b, c"),

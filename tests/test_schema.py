@@ -362,7 +362,27 @@ def test_identifiers_are_left_out():
     assert schema.active == (1,)
     assert "'name' is left out" in one_note(table)
     assert "300 distinct values" in one_note(table)
-    assert TableSchema.infer(table, max_levels=300).active == (0, 1)
+    assert "name it in categorical_features and raise max_levels." in one_note(table)
+    # Neither alone is a wish to use the names: 300 levels are too many, and each has one row.
+    for options in ({"max_levels": 300}, {"categorical_features": ["name"]}):
+        assert TableSchema.infer(table, **options).active == (1,)
+    schema = TableSchema.infer(table, max_levels=300, categorical_features=["name"])
+    assert schema.active == (0, 1)
+    assert schema.notes == ()
+
+
+@pytest.mark.parametrize("n_missing", [0, 15])
+def test_text_that_differs_in_every_row_is_an_identifier(n_missing):
+    values = [f"name {i}" for i in range(60)]
+    table = pd.DataFrame({"who": values + [None] * n_missing, "ok": np.arange(60 + n_missing) % 3})
+    assert TableSchema.infer(table).active == (1,)
+    note = one_note(table)
+    assert f"with 60 distinct values in {60 + n_missing} rows it looks like an identifier" in note
+    assert note.endswith("To use it as categories, name it in categorical_features.")
+    assert TableSchema.infer(table, categorical_features=["who"]).active == (0, 1)
+    twice = pd.DataFrame({"who": [*values, values[0]]})
+    assert TableSchema.infer(twice).active == (0,)
+    assert TableSchema.infer(pd.DataFrame({"who": values[:19]})).active == (0,)
 
 
 def test_many_levels_that_repeat_are_no_identifier():
@@ -469,7 +489,7 @@ def test_bad_choices_of_categories(features, error, words):
 
 @pytest.mark.parametrize("max_levels", [0, -1, 2.5, True, "3"])
 def test_bad_max_levels(max_levels):
-    with pytest.raises(ValueError, match="max_levels must be a whole number"):
+    with pytest.raises(ValueError, match="max_levels=.*: give a whole number of at least 1"):
         TableSchema.infer(np.eye(2), max_levels=max_levels)
 
 

@@ -20,6 +20,7 @@ from oakgp import OAKRegressor
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData
 from oakgp.inference.optimize import minimise
+from oakgp.inference.priors import DEFAULT, PAPER, Priors
 from oakgp.inference.space import ParameterSpace
 from oakgp.kernels import SquaredExponential
 from oakgp.kernels.additive import AdditiveKernel
@@ -83,11 +84,11 @@ def starts(space: ParameterSpace) -> Iterator[np.ndarray]:
 
 
 @cache
-def nine_ends(orthogonal: bool) -> tuple[End, ...]:
+def nine_ends(orthogonal: bool, priors: Priors = PAPER) -> tuple[End, ...]:
     x, y = sample()
     features = tuple(Feature(name, SquaredExponential(), Uniform(-1, 1)) for name in "ab")
     kernel = AdditiveKernel(features, term_set(2, 2), orthogonal)
-    space = ParameterSpace(kernel)
+    space = ParameterSpace(kernel, priors=priors)
     data = TrainingData(tensor(x), tensor(y), torch.ones(len(y), dtype=torch.float64), 0.0)
 
     def objective(theta: torch.Tensor) -> torch.Tensor:
@@ -106,8 +107,9 @@ def nine_ends(orthogonal: bool) -> tuple[End, ...]:
     return tuple(ends)
 
 
-def test_nine_starts_reach_one_optimum() -> None:
-    ends = nine_ends(orthogonal=True)
+@pytest.mark.parametrize("priors", [PAPER, DEFAULT], ids=["paper", "default"])
+def test_nine_starts_reach_one_optimum(priors: Priors) -> None:
+    ends = nine_ends(orthogonal=True, priors=priors)
     values = [end.value for end in ends]
     assert max(values) - min(values) < 1e-3
     for term in TERMS:

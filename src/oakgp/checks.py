@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -24,3 +25,15 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Refuse what is not one of a few words."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, allowed))}")
+
+
+def check_terms(name: str, terms: Any) -> None:
+    """Refuse what is no list of terms; whether the model has them shows at fit."""
+    if isinstance(terms, str) or not isinstance(terms, Iterable):
+        raise ValueError(f"{name}={terms!r}: give a list of terms, such as ['a', ('a', 'b')]")
+    for term in terms:
+        parts = [term] if isinstance(term, str) or not isinstance(term, Iterable) else list(term)
+        if not all(isinstance(p, (str, Integral)) and not isinstance(p, bool) for p in parts):
+            raise ValueError(
+                f"{name}= holds {term!r}: a term is a column's name or number, or a tuple of these"
+            )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_count, check_flag
+from oakgp.checks import check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
@@ -31,7 +31,7 @@ from oakgp.sensitivity import metric_curve, rank_terms
 from oakgp.sensitivity.report import SobolIndices
 from oakgp.table import Table
 from oakgp.targets import read_response, read_weights
-from oakgp.truncation import important_terms
+from oakgp.truncation import important_terms, root_mean_squared_error
 from oakgp.verdict import Verdict, make_verdict
 
 Array = NDArray[np.float64]
@@ -64,13 +64,21 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         Columns that a mapping leaves out get ``"normal_score"``.
     feature_variances : bool, default=True
         Whether each feature has a prior variance of its own besides the one per order.
+    priors : {"default", "paper"}, default="default"
+        Priors of the hyperparameters. The default ones keep noise from passing as signal in small
+        tables; ``"paper"`` leaves all but the order variances to the evidence.
     categorical_features : "auto" or sequence, default="auto"
         Columns to treat as categories besides text, booleans and declared categories.
+    max_levels : int, default=256
+        Levels kept of a categorical column; the rarer ones share one further level.
     rank : int, default=2
         Rank of the categorical kernels.
-    forced_terms, forbidden_terms : sequence of terms, default=()
-        Terms (a name, or a tuple of names) that are in the model whatever ``max_order``, and
-        sets of features that no term may contain together.
+    forced_terms : sequence of terms, default=()
+        Terms (a name, or a tuple of names) that are in the model whatever ``max_order``;
+        truncation keeps them.
+    forbidden_terms : sequence of terms, default=()
+        Sets of features that no term may contain together; a single name takes the feature out of
+        all terms.
     variant : {"additive", "product"}, default="additive"
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
@@ -96,6 +104,16 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         Number of columns of the training table.
     feature_names_in_ : ndarray of str
         Their names, when the table had any.
+    sobol_ : SobolIndices
+        Sobol indices with credible intervals: tables ``terms``, ``features`` and ``orders``.
+    components_ : Table
+        The largest components and their shares of the variance: ``sobol_.terms``.
+    verdict_ : Verdict
+        Whether the fit can be trusted, and what it says, in plain text.
+    constant_ : tuple of float
+        Mean and standard deviation of the constant component, in units of the response.
+    dropped_variance_ : float
+        Share of the variance that `truncate` dropped; of truncated models only.
 
     Examples
     --------
@@ -117,7 +135,9 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         measure: str | Measure | Mapping[str, str | Measure] = "auto",
         flow: str | Mapping[str, str] = "auto",
         feature_variances: bool = True,
+        priors: str = "default",
         categorical_features: Any = "auto",
+        max_levels: int = 256,
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
@@ -134,7 +154,9 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         self.measure = measure
         self.flow = flow
         self.feature_variances = feature_variances
+        self.priors = priors
         self.categorical_features = categorical_features
+        self.max_levels = max_levels
         self.rank = rank
         self.forced_terms = forced_terms
         self.forbidden_terms = forbidden_terms
@@ -158,8 +180,8 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         check_flag("feature_variances", self.feature_variances)
         check_flag("orthogonal", self.orthogonal)
         check_count("max_iter", self.max_iter, 1)
-        _check_terms("forced_terms", self.forced_terms)
-        _check_terms("forbidden_terms", self.forbidden_terms)
+        check_terms("forced_terms", self.forced_terms)
+        check_terms("forbidden_terms", self.forbidden_terms)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -172,6 +194,8 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             measure=self.measure,
             flow=self.flow,
             feature_variances=self.feature_variances,
+            priors=self.priors,
+            max_levels=self.max_levels,
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
@@ -397,7 +421,7 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"X has {rows.shape[1]} rows but y has {len(target)}: they must be of equal length"
             )
-        score = metric or _rmse
+        score = metric or root_mean_squared_error
         ranking = rank_terms(model.posterior.keep(None), n_terms)
         curve = metric_curve(
             model.posterior,
@@ -425,23 +449,3 @@ class OAKRegressor(TransformerMixin, RegressorMixin, BaseEstimator):
         from oakgp.export import save
 
         save(self, path)
-
-
-def _rmse(y: Array, prediction: Array) -> float:
-    error = y - prediction
-    largest = float(np.abs(error).max())
-    if largest == 0:
-        return 0.0
-    return largest * float(np.sqrt(np.mean((error / largest) ** 2)))  # 1e300 squared is infinite
-
-
-def _check_terms(name: str, terms: Any) -> None:
-    """Refuse what is no list of terms; whether the model has them shows at fit."""
-    if isinstance(terms, str) or not isinstance(terms, Iterable):
-        raise ValueError(f"{name}={terms!r}: give a list of terms, such as ['a', ('a', 'b')]")
-    for term in terms:
-        parts = [term] if isinstance(term, str) or not isinstance(term, Iterable) else list(term)
-        if not all(isinstance(p, (str, Integral)) and not isinstance(p, bool) for p in parts):
-            raise ValueError(
-                f"{name}= holds {term!r}: a term is a column's name or number, or a tuple of these"
-            )

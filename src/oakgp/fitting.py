@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from oakgp.checks import check_choice, check_count
 from oakgp.inference.data import TrainingData, collapse, merge_rows
 from oakgp.inference.learn import Learned, Learner, Schedule
+from oakgp.inference.priors import PRIORS
 from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
@@ -41,6 +42,8 @@ class Options:
     measure: str | Measure | Mapping[str, str | Measure] = "auto"
     flow: str | Mapping[str, str] = "auto"
     feature_variances: bool = True
+    priors: str = "default"
+    max_levels: int = 256
     rank: int = 2
     forced_terms: Sequence[Any] = ()
     forbidden_terms: Sequence[Any] = ()
@@ -55,6 +58,7 @@ class Options:
         """Refuse settings that cannot be."""
         check_choice("engine", self.engine, ("auto", "exact", "sparse"))
         check_choice("variant", self.variant, ("additive", "product"))
+        check_choice("priors", self.priors, tuple(PRIORS))
         check_choice("device", self.device, ("auto", "cpu", "cuda"))
         check_count("n_inducing", self.n_inducing, 1)
         check_count("rank", self.rank, 1)
@@ -95,7 +99,9 @@ def fit_model(
 ) -> Model:
     """Fit transforms and measures, learn the hyperparameters, return the model."""
     begin = time.perf_counter()
-    schema = TableSchema.infer(table, categorical_features=categorical_features)
+    schema = TableSchema.infer(
+        table, categorical_features=categorical_features, max_levels=options.max_levels
+    )
     encoded = schema.encode(table)
     n_rows = int((weights > 0).sum())
     encoded, y, weights = collapse(encoded, y, weights)
@@ -154,12 +160,13 @@ def _learner(
         learn_scales=options.feature_variances and d > 0,
         tied=options.variant == "product",
         bounds=options.bounds,
+        priors=PRIORS[options.priors],
     )
     x, mean, weight, within = merge_rows(rows, unit, weights)
     data = TrainingData(
-        torch.from_numpy(np.ascontiguousarray(x.T)),
-        torch.from_numpy(mean),
-        torch.from_numpy(weight),
+        torch.tensor(x.T.copy()),  # a copy each: torch aligns it
+        torch.tensor(mean),
+        torch.tensor(weight),
         within,
     ).to(options.torch_device, torch.float64)
     return Learner(space, data, options.schedule, options.seed)

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from oakgp.checks import check_count
 from oakgp.columns import (
     FloatArray,
     Level,
@@ -33,7 +33,7 @@ __all__ = ["CategoricalColumn", "Column", "Level", "NumericColumn", "TableSchema
 UNSEEN = -1.0
 _OTHER = "(other)"
 _IDENTIFIER_WORDS = frozenset({"id", "ids", "idx", "index", "key", "uid", "guid", "rowid", "row"})
-_MIN_IDENTIFIER_ROWS = 20  # below this, integers in sequence are no sign of row numbers
+_MIN_IDENTIFIER_ROWS = 20  # below this, values that are all distinct are no sign of row names
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class CategoricalColumn:
     mixed : bool
         Whether training held both text and numbers; all are then compared as text.
     identifier : bool
-        Whether nearly every row had its own level. Such a column is not used and keeps no levels.
+        Whether all rows had their own level, or nearly all and there were more than could be kept.
+        Such a column is not used and keeps no levels.
     """
 
     name: str
@@ -176,7 +177,8 @@ class TableSchema:
         table : table-like of shape (n_rows, n_columns)
             A pandas or polars data frame, a pyarrow table, a 2-d NumPy array or a list of lists.
         categorical_features : "auto", sequence of names or positions, or boolean mask
-            Columns to treat as categories besides text, booleans and declared categories.
+            Columns to treat as categories besides text, booleans and declared categories; text
+            that differs in every row is used only if it is named here.
         max_levels : int
             Levels kept per column; the rarer ones share one further level.
 
@@ -192,10 +194,7 @@ class TableSchema:
         ValueError
             If the table is empty or not two-dimensional, or a column holds an infinity.
         """
-        if isinstance(max_levels, bool) or not isinstance(max_levels, Integral) or max_levels < 1:
-            raise ValueError(
-                f"max_levels must be a whole number of at least 1, got {max_levels!r}."
-            )
+        check_count("max_levels", max_levels, 1)
         source = read_table(table)
         chosen = _chosen_categorical(categorical_features, source)
         columns: list[Column] = []
@@ -207,10 +206,10 @@ class TableSchema:
             if raw.kind == "number" and i not in chosen:
                 column = _numeric_column(raw)
             else:
-                column = _categorical_column(raw, max_levels)
+                column = _categorical_column(raw, max_levels, chosen=i in chosen)
             columns.append(column)
             values = column.encode(raw) if column.active else None
-            notes += _notes_on(column, values, source.n_rows)
+            notes += _notes_on(column, values, source.n_rows, max_levels)
             if values is not None:
                 twin = first_with.setdefault(_fingerprint(column, values), column.name)
                 if twin != column.name:
@@ -388,7 +387,7 @@ def _numeric_column(raw: RawColumn) -> NumericColumn:
     return NumericColumn(raw.name, n_missing, int(np.unique(present).size))
 
 
-def _categorical_column(raw: RawColumn, max_levels: int) -> CategoricalColumn:
+def _categorical_column(raw: RawColumn, max_levels: int, *, chosen: bool) -> CategoricalColumn:
     labels = raw.labels()
     order = raw.order or ()
     kinds = set(map(type, labels)) - {type(None)}
@@ -398,8 +397,9 @@ def _categorical_column(raw: RawColumn, max_levels: int) -> CategoricalColumn:
         order = tuple(map(as_text, order))
     counts: Counter[Any] = Counter(labels)
     n_missing = counts.pop(None, 0)
-    n_distinct = len(counts)
-    if n_distinct > max_levels and 2 * n_distinct > counts.total():
+    n_distinct, n_present = len(counts), counts.total()
+    names_rows = not chosen and n_distinct == n_present >= _MIN_IDENTIFIER_ROWS
+    if names_rows or (n_distinct > max_levels and 2 * n_distinct > n_present):
         return CategoricalColumn(
             raw.name, (), (), n_missing, n_distinct, mixed=mixed, identifier=True
         )
@@ -449,16 +449,20 @@ def _fingerprint(column: Column, values: FloatArray) -> tuple[object, bytes]:
     return meaning, hashlib.blake2b(canonical.tobytes(), digest_size=16).digest()
 
 
-def _notes_on(column: Column, values: FloatArray | None, n_rows: int) -> Iterator[str]:
+def _notes_on(
+    column: Column, values: FloatArray | None, n_rows: int, max_levels: int
+) -> Iterator[str]:
     """Say, in sentences, what is unusual about a column."""
     name = f"Column {column.name!r}"
     if column.n_distinct == 0:
         yield f"{name} is left out: all of its {n_rows} values are missing."
     elif isinstance(column, CategoricalColumn):
         if column.identifier:
+            raised = " and raise max_levels" if column.n_distinct > max_levels else ""
             yield (
                 f"{name} is left out: with {column.n_distinct} distinct values in {n_rows} rows "
-                "it looks like an identifier. Raise max_levels to use it as categories."
+                "it looks like an identifier. To use it as categories, name it in "
+                f"categorical_features{raised}."
             )
         elif column.constant:
             yield f"{name} is left out: it is constant, {column.levels[0]!r} in every row."

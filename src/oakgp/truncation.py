@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.posterior import Posterior
 from oakgp.sensitivity import Ranking, rank_terms, select
 from oakgp.sensitivity.quadratic import PairBlocks
 
+Array = NDArray[np.float64]
+
 _RANKED = 2000  # terms looked at; smaller ones together count as dropped
 
 
 def important_terms(
     model: Model, threshold: float | None, n_terms: int | None
-) -> tuple[tuple[Term, ...], float]:
+) -> tuple[tuple[Term, ...] | None, float]:
     """Return the terms to keep, largest first, and the share of the variance that is dropped.
+
+    None stands for all terms, which a threshold of 0 keeps.
 
     Parameters
     ----------
@@ -27,6 +34,8 @@ def important_terms(
     n_terms
         Keep at most this many; forced terms stay besides.
     """
+    if not threshold and n_terms is None:
+        return None, 0.0
     posterior = model.posterior.keep(None)
     blocks = PairBlocks(posterior)
     ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, blocks)
@@ -51,3 +60,12 @@ def _variances(
         for term in terms
     ]
     return tuple(max(0.0, float(value)) for value in found)
+
+
+def root_mean_squared_error(y: Array, prediction: Array) -> float:
+    """Return the metric of `OAKRegressor.truncation_curve` when none is given."""
+    error = y - prediction
+    largest = float(np.abs(error).max())
+    if largest == 0:
+        return 0.0
+    return largest * float(np.sqrt(np.mean((error / largest) ** 2)))  # 1e300 squared is infinite

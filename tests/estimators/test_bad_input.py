@@ -98,6 +98,11 @@ class Case:
     library: str
     options: dict[str, Any]
 
+    @property
+    def seen(self) -> np.ndarray:
+        """Which rows have a positive weight."""
+        return np.broadcast_to(self.weights if self.weights is not None else 1.0, len(self.y)) > 0
+
     def fit(self) -> OAKRegressor:
         model = quick(max_iter=2, **self.options)
         return model.fit(FRAMES[self.library](self.table), self.y, sample_weight=self.weights)
@@ -150,7 +155,8 @@ def test_any_table_is_answered_in_full(
     tmp_path_factory: pytest.TempPathFactory, case: Case
 ) -> None:
     model = case.fit()
-    rows = FRAMES[case.library](case.table)
+    # Rows of weight 0 were not seen: what makes a column text may stand in one of them.
+    rows = FRAMES[case.library](case.table[case.seen])
     mean, sd = model.predict(rows, return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(sd).all()
@@ -173,7 +179,7 @@ def test_any_table_is_answered_in_full(
         model.truncate(0.0).predict(rows), mean, rtol=1e-7, atol=1e-7 * scale
     )
     assert np.isfinite(model.truncate().predict(rows)).all()
-    assert "rows" in str(model.verdict_)
+    assert "row" in str(model.verdict_)
     left_out = set(case.table if case.library != "objects" else []) - set(model.model_.names)
     assert all(repr(name) in str(model.verdict_) for name in left_out)
 
@@ -376,7 +382,7 @@ def test_a_column_of_many_distinct_strings_is_set_apart() -> None:
     model = small(engine="sparse", n_inducing=4).fit(table, np.arange(n) % 2)
     assert model.verdict_.warnings[0] == (
         "Column 'key' is left out: with 100000 distinct values in 100000 rows it looks like an "
-        "identifier. Raise max_levels to use it as categories."
+        "identifier. To use it as categories, name it in categorical_features and raise max_levels."
     )
     assert model.score(table, np.arange(n) % 2) > 0.99
 

@@ -188,12 +188,13 @@ def test_pipeline_as_a_transformer() -> None:
 
 
 def test_grid_search_finds_the_interaction() -> None:
+    table = frame(80)
     grid = {"max_order": [1, 2]}
-    search = GridSearchCV(quick(), grid, cv=2, error_score="raise").fit(TABLE, Y)
+    search = GridSearchCV(quick(), grid, cv=2, error_score="raise").fit(table, response(table))
     assert search.best_params_ == {"max_order": 2}
     first, second = search.cv_results_["mean_test_score"]
     assert second > first + 0.05
-    np.testing.assert_array_equal(search.predict(ROWS), fitted(max_order=2).predict(ROWS))
+    np.testing.assert_array_equal(search.predict(ROWS), fitted(80, max_order=2).predict(ROWS))
 
 
 def test_cross_validation_with_settings_for_a_column_that_is_constant_in_a_fold() -> None:

@@ -83,7 +83,9 @@ def test_predictions_are_the_sum_of_what_is_kept() -> None:
     np.testing.assert_allclose(bare.predict(ROWS), bare.constant_[0])
     assert bare.transform(ROWS).shape == (len(ROWS), 0)
     everything = fitted().truncate(0.0)
-    np.testing.assert_allclose(everything.predict(ROWS), fitted().predict(ROWS), atol=1e-8)
+    np.testing.assert_array_equal(everything.predict(ROWS), fitted().predict(ROWS))
+    assert everything.dropped_variance_ == 0.0
+    assert list(everything.get_feature_names_out()) == list(fitted().get_feature_names_out())
 
 
 def test_deviations_are_those_of_the_kept_sum() -> None:

@@ -364,6 +364,28 @@ def test_same_bits_on_one_and_on_two_threads(m: int | None) -> None:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
+@pytest.mark.parametrize("m", [None, 14])
+def test_same_bits_wherever_the_arrays_lie(m: int | None) -> None:
+    rng = np.random.default_rng(0)
+    layout = make_layout()
+    weights, left = make_weights(layout, rng), make_points(layout, 12, rng)
+    right = None if m is None else make_points(layout, m, rng)
+    cotangent = torch.tensor(rng.standard_normal((12, m or 12)))
+
+    def moved(points: Points) -> Points:
+        return Points(points.x.clone(), points.embed.clone())
+
+    first: list[Tensor] = []
+    for _ in range(200):
+        between = [torch.empty(int(rng.integers(1, 5000))) for _ in range(rng.integers(60))]
+        sides = moved(left), right and moved(right)
+        value = cpu.value(layout, weights, *sides)
+        found = [value, *cpu.gradient(layout, weights, *sides, cotangent.clone())]
+        first = first or found
+        assert all(torch.equal(a, b) for a, b in zip(found, first, strict=True))
+        del between
+
+
 def test_symmetric_and_rectangular_calls_agree() -> None:
     rng = np.random.default_rng(13)
     layout = make_layout(order=3)

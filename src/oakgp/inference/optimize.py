@@ -18,6 +18,8 @@ from oakgp.inference.cholesky import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
 
+_PATIENCE = 3  # iterations over which the gain is averaged
+
 
 @cache
 def _blas() -> ThreadpoolController:
@@ -62,7 +64,8 @@ def minimise(
 ) -> Optimum:
     """Minimise a differentiable function of a vector within bounds.
 
-    ``tolerance`` is absolute: a run ends when an iteration gains less. An indefinite kernel
+    ``tolerance`` is absolute: a run ends when an iteration gains less, on the average of three,
+    since the first step of a run says little about those to come. An indefinite kernel
     matrix on the way counts as a very bad point, so the line search backs off from it.
     """
     worst = 0.0
@@ -93,9 +96,14 @@ def minimise(
         return value_and_gradient(theta)
 
     path = [first]
+    settled = False
 
     def note(intermediate_result: OptimizeResult) -> None:
+        nonlocal settled
         path.append(float(intermediate_result.fun))
+        settled = len(path) > _PATIENCE and path[-1 - _PATIENCE] - path[-1] < _PATIENCE * tolerance
+        if settled:
+            raise StopIteration
 
     # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
     with _blas().limit(limits=1):
@@ -109,14 +117,14 @@ def minimise(
             options={
                 "maxiter": max_iter,
                 "maxcor": 20,
-                "ftol": tolerance / max(abs(first), 1.0),
+                "ftol": 0.0,
                 "gtol": 1e-5 * max(abs(first), 1.0),
             },
         )
     return Optimum(
         np.asarray(result.x),
         float(result.fun),
-        bool(result.status == 0),
+        settled or bool(result.status == 0),
         int(result.nfev),
         tuple(path),
     )

@@ -58,7 +58,10 @@ def value(layout: Layout, weights: Weights, left: Points, right: Points | None) 
     static = _static(layout, weights)
     u = _side(layout, weights, left)
     v = u if right is None else _side(layout, weights, right)
-    out = np.empty((left.n, left.n if right is None else right.n))
+    # torch's memory is aligned, numpy's is not, and LAPACK rounds by the alignment: the same
+    # fit would not give the same bits twice.
+    matrix = torch.empty((left.n, left.n if right is None else right.n), dtype=torch.float64)
+    out = matrix.numpy()
     chunks = N_CHUNKS if out.size > _SMALL else 1
 
     def fill(chunk: int) -> None:
@@ -67,7 +70,7 @@ def value(layout: Layout, weights: Weights, left: Points, right: Points | None) 
         )
 
     run_chunks(fill, chunks)
-    return torch.from_numpy(out).to(left.x.dtype)
+    return matrix.to(left.x.dtype)
 
 
 def gradient(
@@ -120,7 +123,7 @@ def gradient(
             block = parts[3][start : start + size * size].reshape(size, size)
             block[:] = 0.5 * (block + block.T)
     parts.append(np.zeros((layout.n_features, 0)) if symmetric else other.sum(axis=0))
-    return tuple(torch.from_numpy(part).to(left.x.dtype) for part in parts)
+    return tuple(torch.tensor(part, dtype=left.x.dtype) for part in parts)
 
 
 def node_sums(
@@ -145,7 +148,7 @@ def node_sums(
         loops.embedding_rows(chunk, chunks, codes, lengths, a, a_starts, b, w, b_starts, s, ds)
 
     run_chunks(fill, chunks)
-    values, slopes = torch.from_numpy(s).to(x[0].dtype), torch.from_numpy(ds).to(x[0].dtype)
+    values, slopes = torch.tensor(s, dtype=x[0].dtype), torch.tensor(ds, dtype=x[0].dtype)
     sizes = [len(part) for part in x]
     return list(zip(values.split(sizes), slopes.split(sizes), strict=True))
 

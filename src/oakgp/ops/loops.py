@@ -3,6 +3,10 @@
 The working set of a strip (all orders, all features) stays in the first cache level; the inner
 loops run over the columns of the strip and vectorise. Memory beyond inputs and output is
 O(threads * d * strip), never O(n m d).
+
+A loop that adds up writes nothing else: with a store in it the compiler guards the vectorised form
+by a test of addresses, and where arrays happen to lie would decide the order of the sum, so the
+last bit.
 """
 
 from __future__ import annotations
@@ -260,6 +264,7 @@ def gradient_rows(
                     bar = adjoint[r]
                     for k in range(width):
                         total += g[k] * full[k]
+                    for k in range(width):
                         bar[k] = variance * g[k]
                     d_orders[r] += total
                 for d in range(d_all - 1, -1, -1):
@@ -300,6 +305,7 @@ def gradient_rows(
                         for k in range(width):
                             total += w[k] * s[k]
                             along += w[k] * t[k]
+                        for k in range(width):
                             dt[k] -= shift * w[k]
                         d_lengthscales[d] += scale * total / lengthscales[d]
                         d_tu[d, i] -= scale * along
