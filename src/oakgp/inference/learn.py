@@ -50,13 +50,11 @@ class Schedule:
         Iterations from each further start, which goes on only if it is ahead of the best so far
         at that iteration.
     max_iterations
-        Iterations of the main run.
-    final_iterations
-        Iterations on all rows when there are more than in the main run.
+        Iterations of the main run, and of the last one when that has more rows; no run has more.
     sparse_rows, sparse_iterations
         Rows and iterations of the sparse bound's first run, before inducing points are chosen anew.
     polish_rows
-        Rows of its last run, over ``final_iterations``.
+        Rows of its last run.
     tolerance
         A run ends when an iteration gains less than this many nats, or, beyond a thousand rows,
         this many per thousand rows.
@@ -69,7 +67,6 @@ class Schedule:
     trial_iterations: int = 10
     race_iterations: int = 15
     max_iterations: int = 120
-    final_iterations: int = 8
     sparse_rows: int = 5000
     sparse_iterations: int = 25
     polish_rows: int = 20_000
@@ -91,7 +88,7 @@ class Learned:
     evidence_rows
         How many rows that was.
     converged
-        Whether the last run on at least the middle stage's rows ended by its tolerance.
+        Whether the last run ended by its tolerance.
     n_evaluations
         Value-and-gradient calls over all stages.
     jitter
@@ -153,7 +150,7 @@ class Learner:
                 objective,
                 start,
                 space.limits(),
-                max_iter=iters,
+                max_iter=min(iters, self.schedule.max_iterations),
                 tolerance=self.schedule.tolerance * max(n, 1000) / 1000.0,
                 device=self.data.y.device,
                 dtype=self.data.y.dtype,
@@ -236,14 +233,20 @@ class Learner:
 
     def _finish_exact(self, optimum: Optimum) -> Learned:
         data = self.data
-        converged = optimum.converged
         if data.n > self.schedule.middle_rows:
-            optimum = self.run_exact(data, optimum.theta, self.schedule.final_iterations)
+            optimum = self.run_exact(data, optimum.theta, self.schedule.max_iterations)
         parameters = self._parameters(optimum.theta)
         posterior, jitter = exact.posterior(self.space.kernel, parameters, data)
         evidence = -optimum.value - float(self.space.log_prior(parameters))
         return Learned(
-            posterior, "exact", evidence, data.n, converged, self.n_evaluations, jitter, 0
+            posterior,
+            "exact",
+            evidence,
+            data.n,
+            optimum.converged,
+            self.n_evaluations,
+            jitter,
+            0,
         )
 
     def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
@@ -259,7 +262,7 @@ class Learner:
         optimum = min(ends, key=lambda end: end.value)
         rows, stages = few, [schedule.sparse_iterations]
         if data.n > few.n:
-            stages.append(schedule.final_iterations)
+            stages.append(schedule.max_iterations)
         for iterations in stages:  # inducing points follow the hyperparameters
             optimum = self._sparse_stage(rows, optimum.theta, n_inducing, iterations)
             rows = _subset(data, schedule.polish_rows, self.seed + 2)
