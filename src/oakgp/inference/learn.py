@@ -38,10 +38,11 @@ class Schedule:
     ----------
     start_rows
         Rows on which transforms are compared.
-    middle_rows
-        Rows of the main run.
     exact_rows
-        Largest number of distinct rows for which ``engine="auto"`` means the exact engine.
+        Largest number of distinct rows for which ``engine="auto"`` means the exact engine, and for
+        which the main run sees them all.
+    middle_rows
+        Rows of the main run when there are more.
     starts
         Lengthscale and noise variance of each start; transforms are compared from the first.
     trial_iterations
@@ -61,8 +62,8 @@ class Schedule:
     """
 
     start_rows: int = 300
-    middle_rows: int = 1000
     exact_rows: int = 2000
+    middle_rows: int = 1000
     starts: tuple[tuple[float, float], ...] = ((0.5, 0.01), (1.0, 0.1), (2.0, 0.03))
     trial_iterations: int = 10
     race_iterations: int = 15
@@ -190,7 +191,7 @@ class Learner:
         All starts are followed on the main run's rows: with fewer, a simple function that misses
         the finer structure has the better evidence, and the run would stay there.
         """
-        rows = _subset(self.data, self.schedule.middle_rows, self.seed + 1)
+        rows = self._main_rows()
         first, *others = (self._start(pair) for pair in self.schedule.starts)
         if trial is None or rows.n > self.schedule.start_rows:
             best = self.run_exact(rows, first, self.schedule.max_iterations)
@@ -202,6 +203,11 @@ class Learner:
                 end = self._go_on(rows, end)
             best = min(best, end, key=lambda optimum: optimum.value)
         return best
+
+    def _main_rows(self) -> TrainingData:
+        if self.data.n <= self.schedule.exact_rows:
+            return self.data
+        return _subset(self.data, self.schedule.middle_rows, self.seed + 1)
 
     def _go_on(self, rows: TrainingData, begun: Optimum) -> Optimum:
         rest = self.run_exact(rows, begun.theta, self.schedule.max_iterations)
@@ -233,7 +239,7 @@ class Learner:
 
     def _finish_exact(self, optimum: Optimum) -> Learned:
         data = self.data
-        if data.n > self.schedule.middle_rows:
+        if data.n > self._main_rows().n:
             optimum = self.run_exact(data, optimum.theta, self.schedule.max_iterations)
         parameters = self._parameters(optimum.theta)
         posterior, jitter = exact.posterior(self.space.kernel, parameters, data)
