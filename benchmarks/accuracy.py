@@ -1,6 +1,7 @@
 """Accuracy on the regression sets: RMSE and log-likelihood, ten splits, beside the paper's table.
 
     python -m benchmarks.accuracy run --sets machine,airfoil --splits 10 --out results.jsonl
+    python -m benchmarks.accuracy run --model lightgbm --out results.jsonl
     python -m benchmarks.accuracy table results.jsonl --paper ../shared/paper
 
 One JSON line a fit, with versions and seeds; a run that was interrupted goes on where it stopped.
@@ -18,7 +19,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets import HUGE, LARGE, REGRESSION, SMALL, load_split
-from benchmarks.records import append, circumstances, peak_mb, read, scores, timed, unfinished
+from benchmarks.records import (
+    PACKAGES,
+    append,
+    circumstances,
+    peak_mb,
+    read,
+    scores,
+    timed,
+    unfinished,
+)
 from oakgp import OAKRegressor
 
 GROUPS = {"small": SMALL, "large": LARGE, "regression": REGRESSION, "huge": HUGE}
@@ -36,6 +46,7 @@ def evaluate(
         "split": seed,
         "options": options,
         "inner": inner,
+        "model": "oakgp",
         **scores(split.y_test, *model.predict(split.X_test, return_std=True)),
         "wall_s": round(time.wall, 3),
         "cpu_s": round(time.cpu, 3),
@@ -48,6 +59,27 @@ def evaluate(
     }
 
 
+def evaluate_lightgbm(folder: Path, name: str, seed: int, inner: bool = False) -> dict[str, Any]:
+    """Fit LightGBM with its defaults to one split; it gives no predictive deviation."""
+    from lightgbm import LGBMRegressor
+
+    split = load_split(folder, name, seed, inner)
+    model, time = timed(
+        lambda: LGBMRegressor(random_state=0, verbose=-1).fit(split.X.to_numpy(), split.y)
+    )
+    return {
+        "set": name,
+        "split": seed,
+        "options": {},
+        "inner": inner,
+        "model": "lightgbm",
+        **scores(split.y_test, model.predict(split.X_test.to_numpy()), None),
+        "wall_s": round(time.wall, 3),
+        "cpu_s": round(time.cpu, 3),
+        **circumstances(seed, (*PACKAGES, "lightgbm")),
+    }
+
+
 def set_names(text: str) -> list[str]:
     """Return the sets that a list of sets and groups of sets stands for."""
     return [name for part in text.split(",") for name in GROUPS.get(part, (part,))]
@@ -57,13 +89,20 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit all sets and splits that the results file does not have yet."""
     options = json.loads(arguments.options)
     names = set_names(arguments.sets)
-    same = {"options": options, "inner": arguments.inner}
+    same = {"options": options, "inner": arguments.inner, "model": arguments.model}
     for name, seed in unfinished(arguments.out, names, arguments.splits, same):
-        record = evaluate(arguments.data, name, seed, options, arguments.inner)
+        if arguments.model == "lightgbm":
+            record = evaluate_lightgbm(arguments.data, name, seed, arguments.inner)
+        else:
+            record = evaluate(arguments.data, name, seed, options, arguments.inner)
         append(arguments.out, record)
+        more = "".join(
+            f"  {key} {record[key]:+.3f}" if key == "loglik" else f"  {record[key]}"
+            for key in ("loglik", "engine", "flow")
+            if key in record
+        )
         print(
-            f"{name:18s} {seed}  rmse {record['rmse']:.4f}  loglik {record['loglik']:+.3f}  "
-            f"{record['wall_s']:.1f} s  {record['engine']}  {record['flow']}",
+            f"{name:18s} {seed}  rmse {record['rmse']:.4f}  {record['wall_s']:.1f} s{more}",
             flush=True,
         )
 
@@ -84,38 +123,56 @@ def paper_tables(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     return tables
 
 
+def summarise(records: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return, a set each, the means over its splits of one model's records."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        groups[record["set"]].append(record)
+    keys = ("rmse", "loglik", "coverage90", "wall_s", "cpu_s")
+    return {
+        name: {"splits": len(group)}
+        | {key: float(np.mean([r[key] for r in group])) for key in keys if key in group[0]}
+        for name, group in groups.items()
+    }
+
+
 def table(arguments: argparse.Namespace) -> None:
-    """Print means over splits beside the paper's columns."""
+    """Print means over splits beside the paper's columns, as Markdown."""
+    records = [record for path in arguments.results for record in read(path)]
+    ours = summarise([r for r in records if r.get("model", "oakgp") == "oakgp"])
+    lightgbm = summarise([r for r in records if r.get("model") == "lightgbm"])
     paper = paper_tables(arguments.paper)
-    by_set: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for path in arguments.results:
-        for record in read(path):
-            by_set[record["set"]].append(record)
+
+    def number(value: float | None, form: str = ".3f") -> str:
+        return "" if value is None else format(value, form)
+
     print(
-        f"{'set':18s} {'n':>3s} {'rmse':>8s} {'OAK':>6s} {'GBM':>6s} {'MLP':>6s} {'ratio':>6s}"
-        f" {'loglik':>8s} {'OAK':>7s} {'diff':>7s} {'cov90':>6s} {'wall':>6s}"
+        "| set | splits | RMSE | paper's OAK | GBM | MLP | LightGBM | log-likelihood | paper's OAK "
+        "| coverage of 90% | fit, s |\n|---|---|---|---|---|---|---|---|---|---|---|"
     )
-    sums: dict[str, list[float]] = defaultdict(list)
-    for name, records in by_set.items():
-        mean = {
-            key: float(np.mean([r[key] for r in records]))
-            for key in ("rmse", "loglik", "coverage90", "wall_s")
-        }
+    for name, mean in ours.items():
         rmse, loglik = paper["rmse"].get(name, {}), paper["loglik"].get(name, {})
-        nan = float("nan")
-        print(
-            f"{name:18s} {len(records):3d} {mean['rmse']:8.4f} {rmse.get('OAK', nan):6.3f} "
-            f"{rmse.get('GBM', nan):6.3f} {rmse.get('MLP', nan):6.3f} "
-            f"{mean['rmse'] / rmse.get('OAK', nan):6.3f} {mean['loglik']:8.3f} "
-            f"{loglik.get('OAK', nan):7.3f} {mean['loglik'] - loglik.get('OAK', nan):+7.3f} "
-            f"{mean['coverage90']:6.3f} {mean['wall_s']:6.1f}"
-        )
-        if rmse:
-            sums["ours"].append(mean["rmse"])
-            for method in ("OAK", "GBM", "MLP"):
-                sums[method].append(rmse[method])
-    means = "  ".join(f"{k} {np.mean(v):.4f}" for k, v in sums.items())
-    print(f"mean RMSE over {len(sums['ours'])} sets of the paper's table: {means}")
+        cells = [
+            name,
+            str(mean["splits"]),
+            number(mean["rmse"], ".4f"),
+            *(number(rmse.get(method)) for method in ("OAK", "GBM", "MLP")),
+            number(lightgbm.get(name, {}).get("rmse"), ".4f"),
+            number(mean["loglik"]),
+            number(loglik.get("OAK")),
+            number(mean["coverage90"]),
+            number(mean["wall_s"], ".1f"),
+        ]
+        print(f"| {' | '.join(cells)} |")
+    common = [name for name in ours if name in paper["rmse"]]
+    means = [f"oakgp {np.mean([ours[name]['rmse'] for name in common]):.4f}"]
+    for method in ("OAK", "GBM", "MLP"):
+        mean = np.mean([paper["rmse"][name][method] for name in common])
+        means.append(f"paper's {method} {mean:.4f}")
+    if set(common) <= set(lightgbm):
+        mean = np.mean([lightgbm[name]["rmse"] for name in common])
+        means.append(f"LightGBM {mean:.4f}")
+    print(f"\nMean RMSE over the {len(common)} sets of the paper's table: {', '.join(means)}.")
 
 
 def main() -> None:
@@ -126,6 +183,7 @@ def main() -> None:
     fit.add_argument("--data", type=Path, default=Path("../shared/data"))
     fit.add_argument("--sets", default="regression")
     fit.add_argument("--splits", type=int, default=10)
+    fit.add_argument("--model", choices=["oakgp", "lightgbm"], default="oakgp")
     fit.add_argument("--options", default="{}", help="JSON of OAKRegressor options")
     fit.add_argument(
         "--inner", action="store_true", help="hold out training rows instead: to choose defaults by"

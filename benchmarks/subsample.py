@@ -3,8 +3,8 @@
     python -m benchmarks.subsample --splits 2
 
 Beyond 2000 rows the main run of a fit sees 1000 of them, and the sparse bound 5000 before it sees
-them all. That is set beside twice as many rows in the main run and all of them under the bound, same
-splits and seeds.
+them all. That is set beside twice as many rows in the main run and all of them under the bound,
+same splits and seeds.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def run(data: Path, splits: int) -> dict[str, Any]:
         pairs = [compare(data, name, seed) for seed in range(splits)]
         result[name] = {
             label: {
-                key: float(np.mean([pair[label][key] for pair in pairs]))
-                for key in pairs[0][label]
+                key: float(np.mean([pair[label][key] for pair in pairs])) for key in pairs[0][label]
             }
             for label in SCHEDULES
         }
