@@ -209,7 +209,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="OwnEstimator cannot be saved; these can: OAKRegressor"):
         save(estimator, tmp_path / "m.oakgp")
     odd = fitted()
-    odd.random_state = object()  # type: ignore[assignment]
+    odd.random_state = object()
     with pytest.raises(TypeError, match="a setting holds <object .* cannot be saved"):
         odd.save(tmp_path / "m.oakgp")
     broken = fitted()

@@ -71,7 +71,7 @@ def _column(d: dict[str, Any]) -> ModelColumn:
         require(rising, f"the flow of column {name!r} does not increase in {key}")
     column = ModelColumn.from_dict(d)
     kernel = column.feature.kernel
-    expected = {"name", *(field.name for field in fields(type(kernel)))}  # type: ignore[arg-type]
+    expected = {"name", *(field.name for field in fields(type(kernel)))}
     require(set(d["kernel"]) == expected, f"the kernel of column {name!r} is incomplete")
     return column
 

@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.random.RandomState):
         return None
     if isinstance(value, RadialKernel):
-        return {"__kernel__": value.name, **asdict(value)}  # type: ignore[call-overload]
+        return {"__kernel__": value.name, **asdict(value)}
     if isinstance(value, Measure):
         return {"__measure__": value.to_dict()}
     if isinstance(value, Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from oakgp.ops import reference
 from oakgp.ops.layout import FAR, Kind
 
 
+@dataclass(frozen=True)
 class RadialKernel(ABC):
     """A unit-variance kernel of one numeric feature: a function of the scaled distance.
 
