@@ -18,6 +18,7 @@ from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model_columns import ModelColumn, transform
+from oakgp.ops.threads import threads_for
 from oakgp.posterior import Posterior
 from oakgp.schema import TableSchema
 
@@ -109,7 +110,8 @@ class Model:
         """Variance of the posterior mean, by order and by feature; quick, no term is listed."""
         from oakgp.sensitivity import sobol_totals
 
-        return sobol_totals(self.posterior)
+        with threads_for(self.posterior.features.size):
+            return sobol_totals(self.posterior)
 
     @cached_property
     def sobol(self) -> SobolIndices:

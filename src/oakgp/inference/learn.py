@@ -7,7 +7,6 @@ last iterations, on all rows (or through the sparse bound), place the optimum in
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,13 +20,12 @@ from oakgp.inference.inducing import greedy_inducing
 from oakgp.inference.optimize import Optimum, minimise
 from oakgp.inference.space import ParameterSpace
 from oakgp.kernels.additive import Parameters
-from oakgp.ops.threads import one_torch_thread
+from oakgp.ops.threads import threads_for
 from oakgp.posterior import Posterior
 
 Array = NDArray[np.float64]
 
 _AHEAD = 1.0  # nats by which a further start must lead
-_FEW_ROWS = 800  # matrices up to this size are factorised faster by one thread than by several
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class Learner:
             parameters = space.unpack(theta)
             return value(parameters) - space.log_prior(parameters)
 
-        with one_torch_thread() if n <= _FEW_ROWS else nullcontext():
+        with threads_for(n):
             optimum = minimise(
                 objective,
                 start,

@@ -12,7 +12,7 @@ from torch import Tensor
 from oakgp import ops
 from oakgp.kernels import constrained
 from oakgp.kernels.categorical import CategoricalKernel
-from oakgp.kernels.constrained import Feature
+from oakgp.kernels.constrained import Feature, SobolPoints
 from oakgp.kernels.terms import Block, Term, TermSet
 from oakgp.ops.layout import Layout, Points, Weights
 from oakgp.ops.reference import esp
@@ -215,6 +215,17 @@ class AdditiveKernel:
         table = self.tables(parameters)[i]
         matrix = constrained.sobol_matrix(self.features[i], a, b, parameters.lengthscales[i], table)
         return parameters.scales[i] ** 2 * matrix
+
+    def sobol_points(self, parameters: Parameters, x: Tensor) -> list[SobolPoints]:
+        """Return the points ``[d, n]`` ready for blocks of each feature's E[k~(X, a) k~(X, b)].
+
+        The scales c_i^2 are left to the caller.
+        """
+        tables = self.tables(parameters)
+        return [
+            SobolPoints(f, x[i], parameters.lengthscales[i], tables[i])
+            for i, f in enumerate(self.features)
+        ]
 
     def mean_variances(self, parameters: Parameters) -> Tensor:
         """Return scale_i E[k~_i(X, X)] of every feature, ``[d]``."""

@@ -78,25 +78,53 @@ def embeddings(features: Sequence[Feature], x: Tensor, lengthscales: Tensor) -> 
     return torch.stack(rows)
 
 
+class SobolPoints:
+    """Points of one feature, ready for blocks of L(a, b) = E_p[k~(X, a) k~(X, b)].
+
+    Expanding k~ = k - t t' gives the four integrals of the paper's appendix F; the last carries
+    E[t^2], which holds the full fourth power of the kernel's scale. What depends on one point only
+    is computed once.
+
+    Parameters
+    ----------
+    feature
+        The feature.
+    x
+        ``[n]`` coordinates.
+    lengthscale, table
+        Its hyperparameters; the table is empty for numeric features.
+    """
+
+    def __init__(self, feature: Feature, x: Tensor, lengthscale: Tensor, table: Tensor) -> None:
+        self.feature, self.x, self.lengthscale = feature, x, lengthscale
+        kernel, measure = feature.kernel, feature.measure
+        if isinstance(kernel, CategoricalKernel):
+            _, self.weights = measure.node_tensors(x)
+            self.rows = table[x.long()][:, : len(self.weights)]
+            return
+        root = measure.mean_mean(kernel, lengthscale).sqrt()
+        self.embedding = measure.mean_embedding(kernel, x, lengthscale) / root
+        self.moment = measure.embedding_moment(kernel, x, lengthscale) / root
+        self.square = measure.embedding_square(kernel, lengthscale) / root**2
+
+    def matrix(self, rows: slice, columns: slice) -> Tensor:
+        """Return L between two ranges of the points, ``[n, m]``."""
+        kernel = self.feature.kernel
+        if isinstance(kernel, CategoricalKernel):
+            return (self.rows[rows] * self.weights) @ self.rows[columns].T
+        moment = self.feature.measure.cross_moment(
+            kernel, self.x[rows], self.x[columns], self.lengthscale
+        )
+        (ta, tb), (ca, cb) = ((v[rows], v[columns]) for v in (self.embedding, self.moment))
+        return moment - torch.outer(ta, cb - self.square * tb) - torch.outer(ca, tb)
+
+
 def sobol_matrix(
     feature: Feature, a: Tensor, b: Tensor, lengthscale: Tensor, table: Tensor
 ) -> Tensor:
-    """Return L(a_i, b_j) = E_p[k~(X, a_i) k~(X, b_j)], ``[n, m]``.
-
-    Expanding k~ = k - t t' gives the four integrals of the paper's appendix F; the last carries
-    E[t^2], which holds the full fourth power of the kernel's scale.
-    """
-    if isinstance(feature.kernel, CategoricalKernel):
-        _, weights = feature.measure.node_tensors(a)
-        rows, columns = (table[x.long()][:, : len(weights)] for x in (a, b))
-        return (rows * weights) @ columns.T
-    kernel, measure = feature.kernel, feature.measure
-    root = measure.mean_mean(kernel, lengthscale).sqrt()
-    ta, tb = (measure.mean_embedding(kernel, x, lengthscale) / root for x in (a, b))
-    ca, cb = (measure.embedding_moment(kernel, x, lengthscale) / root for x in (a, b))
-    e = measure.embedding_square(kernel, lengthscale) / root**2
-    moment = measure.cross_moment(kernel, a, b, lengthscale)
-    return moment - torch.outer(ta, cb) - torch.outer(ca, tb) + e * torch.outer(ta, tb)
+    """Return L(a_i, b_j) = E_p[k~(X, a_i) k~(X, b_j)], ``[n, m]``."""
+    points = SobolPoints(feature, torch.cat([a, b]), lengthscale, table)
+    return points.matrix(slice(len(a)), slice(len(a), None))
 
 
 def mean_variance(feature: Feature, lengthscale: Tensor, table: Tensor) -> Tensor:

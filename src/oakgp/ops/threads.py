@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 
 import torch
+
+_FEW_ROWS = 800  # matrices up to this size are factorised faster by one thread than by several
 
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -42,6 +44,11 @@ def one_torch_thread() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 torch.set_num_threads(_before)
+
+
+def threads_for(n: int) -> AbstractContextManager[None]:
+    """Return `one_torch_thread` for work on matrices of n rows if that is faster, else nothing."""
+    return one_torch_thread() if n <= _FEW_ROWS else nullcontext()
 
 
 def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:

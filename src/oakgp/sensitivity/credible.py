@@ -122,7 +122,8 @@ def sample_variances(
 def _root(covariance: Tensor) -> Tensor:
     """Return a matrix F with F F^T = covariance, whose small eigenvalues may round to below 0."""
     factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(covariance)
+    jitter = 1e-12 * covariance.diagonal().max()  # spares most the slower way
+    factor, info = torch.linalg.cholesky_ex(covariance + torch.diag(jitter.expand(len(covariance))))
     if int(info) > 0:
         values, vectors = torch.linalg.eigh(covariance)
         factor = vectors * values.clamp_min(0.0).sqrt()

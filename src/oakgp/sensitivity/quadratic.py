@@ -80,17 +80,16 @@ class PairBlocks:
         x, a, w = posterior.features.anchors.x, posterior.mean_weights, posterior.whitener
         m = posterior.features.size
         step = max(1, _BLOCK_ENTRIES[self._device] // m)
+        points = kernel.sobol_points(parameters, x)
+        squares = (parameters.scales**2)[:, None, None]
         for first in range(0, m, step):
             rows, columns = slice(first, min(first + step, m)), slice(first, m)
             count = rows.stop - first
             double = torch.full((count, m - first), 2.0, dtype=x.dtype, device=x.device)
             double[:, :count] = 1.0
-            pages = [
-                kernel.sobol_matrix(parameters, i, x[i, rows], x[i, columns]).reshape(-1)
-                for i in range(kernel.n_features)
-            ]
+            matrices = squares * torch.stack([p.matrix(rows, columns) for p in points])
             precision = None
             if self._with_precision:
                 precision = (double * (w[:, rows].T @ w[:, columns])).reshape(-1)
             weights = double * torch.outer(a[rows], a[columns])
-            yield PairBlock(weights.reshape(-1), precision, torch.stack(pages))
+            yield PairBlock(weights.reshape(-1), precision, matrices.flatten(start_dim=1))

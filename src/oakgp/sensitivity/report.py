@@ -10,11 +10,12 @@ from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
+from oakgp.ops.threads import threads_for
 from oakgp.posterior import Posterior
 from oakgp.sensitivity.credible import posterior_variances, sample_variances
 from oakgp.sensitivity.quadratic import PairBlocks
 from oakgp.sensitivity.selection import Ranking, rank_terms
-from oakgp.sensitivity.sobol import Totals, expected_totals
+from oakgp.sensitivity.sobol import Totals, expected_totals, sobol_totals
 from oakgp.table import Table
 
 Array = NDArray[np.float64]
@@ -124,9 +125,18 @@ def sobol_indices(
     n_samples, seed
         Of the posterior draws behind the intervals.
     """
+    with threads_for(model.posterior.features.size):
+        return _indices(model, n_terms, min_share, coverage, n_samples, seed)
+
+
+def _indices(
+    model: Model, n_terms: int, min_share: float, coverage: float, n_samples: int, seed: int
+) -> SobolIndices:
     posterior = model.posterior
     blocks = PairBlocks(posterior, with_precision=True)
-    totals, expected = model.totals, expected_totals(posterior, blocks)
+    # From the blocks at hand, unless the verdict had them made already.
+    totals = model.__dict__.get("totals") or sobol_totals(posterior, blocks)
+    expected = expected_totals(posterior, blocks)
     ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
     listed: list[Term] = list(ranking.terms)
     d = posterior.kernel.n_features
