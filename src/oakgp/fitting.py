@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oakgp.checks import check_choice, check_count
 from oakgp.inference.data import TrainingData, collapse, merge_rows
+from oakgp.inference.engines import Regression
 from oakgp.inference.learn import Learned, Learner, Schedule
 from oakgp.inference.priors import PRIORS
 from oakgp.inference.space import Bounds, ParameterSpace
@@ -109,7 +110,7 @@ def fit_model(
 
     auto = isinstance(options.flow, str) and options.flow == "auto"
     flows = AUTO_FLOWS if auto else (options.flow,)
-    learners: list[tuple[Any, list[ModelColumn], Learner, Any]] = []
+    learners: list[tuple[Any, list[ModelColumn], Learner[Regression], Any]] = []
     for flow in flows:
         columns = fit_columns(
             schema,
@@ -125,14 +126,14 @@ def fit_model(
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
     flow, columns, learner, trial = min(
-        learners, key=lambda entry: entry[3].value if entry[3] else 0.0
+        learners, key=lambda entry: entry[3].optimum.value if entry[3] else 0.0
     )
     learned = learner.learn(options.engine, options.n_inducing, trial)
     names = [column.feature.name for column in columns]
     return Model(
         schema=schema,
         columns=tuple(columns),
-        posterior=learned.posterior,
+        posterior=learned.fitted.posteriors[0],
         center=center,
         scale=scale,
         facts=_facts(learner, learned, str(flow), names, n_rows, time.perf_counter() - begin),
@@ -142,7 +143,7 @@ def fit_model(
 
 def _learner(
     columns: list[ModelColumn], rows: Array, unit: Array, weights: Array, options: Options
-) -> Learner:
+) -> Learner[Regression]:
     d = len(columns)
     names = [column.feature.name for column in columns]
     order = options.max_order
@@ -169,7 +170,7 @@ def _learner(
         torch.tensor(weight),
         within,
     ).to(options.torch_device, torch.float64)
-    return Learner(space, data, options.schedule, options.seed)
+    return Learner(Regression(space, data), options.schedule, options.seed)
 
 
 def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
@@ -195,15 +196,16 @@ def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, .
 
 
 def _facts(
-    learner: Learner,
+    learner: Learner[Regression],
     learned: Learned,
     flow: str,
     names: list[str],
     n_rows: int,
     seconds: float,
 ) -> Facts:
-    constant = not bool(learner.data.y.any()) and learner.data.within == 0
-    notes = _correlations(learner.data, names)
+    data = learner.engine.data
+    constant = not bool(data.y.any()) and data.within == 0
+    notes = _correlations(data, names)
     if constant:
         notes.append(
             "y is the same in every row, so there is nothing to learn: every prediction is that "
@@ -212,17 +214,17 @@ def _facts(
     return Facts(
         engine=learned.engine,
         n_rows=n_rows,
-        n_distinct=learner.data.n,
+        n_distinct=data.n,
         log_evidence=learned.log_evidence,
         evidence_rows=learned.evidence_rows,
         converged=learned.converged,
         n_evaluations=learned.n_evaluations,
-        jitter=learned.jitter,
+        jitter=learned.fitted.jitter,
         n_inducing=learned.n_inducing,
         flow=flow,
         at_bound=()
         if constant
-        else tuple(_at_bound(learned.posterior.parameters, learner.space, names)),
+        else tuple(_at_bound(learned.fitted.posteriors[0].parameters, learner.engine.space, names)),
         notes=tuple(notes),
         seconds=seconds,
     )
