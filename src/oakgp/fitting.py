@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from oakgp.checks import check_choice, check_count
 from oakgp.inference.data import TrainingData, collapse, merge_rows
-from oakgp.inference.engines import Regression
-from oakgp.inference.learn import Learned, Learner, Schedule
+from oakgp.inference.engines import Regression, Variational
+from oakgp.inference.learn import Learned, Learner, Run, Schedule
 from oakgp.inference.priors import PRIORS
+from oakgp.inference.sites import Observations
 from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.terms import Term, term_set
+from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
-from oakgp.model import Facts, Model
+from oakgp.model import Facts, Label, Model
 from oakgp.model_columns import ModelColumn, fit_columns, transform
+from oakgp.posterior import Posterior
+from oakgp.response import Response
 from oakgp.schema import TableSchema
 
 Array = NDArray[np.float64]
@@ -97,20 +102,46 @@ def fit_model(
     options: Options,
     *,
     categorical_features: Any = "auto",
+    likelihood: Likelihood | None = None,
+    offset: Array | None = None,
+    names: Sequence[Label] | None = None,
 ) -> Model:
-    """Fit transforms and measures, learn the hyperparameters, return the model."""
+    """Fit transforms and measures, learn the hyperparameters, return the model.
+
+    Parameters
+    ----------
+    table, y, weights, options
+        Rows, responses ``[n]``, row weights ``[n]`` and settings.
+    categorical_features
+        As the estimators' setting of that name.
+    likelihood
+        Likelihood of the response; None for Gaussian noise.
+    offset
+        ``[n]`` what is added to the (first) latent function; None for 0.
+    names
+        Names of the latent functions; None for the likelihood's own.
+    """
     begin = time.perf_counter()
+    if likelihood is not None:
+        likelihood.check(y)
     schema = TableSchema.infer(
         table, categorical_features=categorical_features, max_levels=options.max_levels
     )
     encoded = schema.encode(table)
     n_rows = int((weights > 0).sum())
-    encoded, y, weights = collapse(encoded, y, weights)
-    unit, center, scale = standardise(y, weights)
+    shifts = likelihood is None or likelihood.support == "real"
+    if offset is None:
+        offset = np.zeros(len(y))
+    elif shifts:  # what is added to the mean can be taken from the response
+        y, offset = y - offset, np.zeros(len(y))
+    encoded, pairs, weights = collapse(encoded, np.column_stack([y, offset]), weights)
+    y, offset = pairs[:, 0].copy(), pairs[:, 1].copy()
+    unit, center, scale = standardise(y, weights) if shifts else (y, 0.0, 1.0)
+    problem = _Problem(unit, weights, offset, likelihood)
 
     auto = isinstance(options.flow, str) and options.flow == "auto"
     flows = AUTO_FLOWS if auto else (options.flow,)
-    learners: list[tuple[Any, list[ModelColumn], Learner[Regression], Any]] = []
+    learners: list[tuple[Any, list[ModelColumn], Learner[Any], Run | None]] = []
     for flow in flows:
         columns = fit_columns(
             schema,
@@ -121,7 +152,7 @@ def fit_model(
             flow=flow,
             rank=options.rank,
         )
-        learner = _learner(columns, transform(columns, encoded), unit, weights, options)
+        learner = _learner(columns, transform(columns, encoded), problem, options)
         learners.append((flow, columns, learner, learner.trial() if len(flows) > 1 else None))
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
@@ -129,21 +160,72 @@ def fit_model(
         learners, key=lambda entry: entry[3].optimum.value if entry[3] else 0.0
     )
     learned = learner.learn(options.engine, options.n_inducing, trial)
-    names = [column.feature.name for column in columns]
-    return Model(
+    features = [column.feature.name for column in columns]
+    seconds = time.perf_counter() - begin
+    model = Model(
         schema=schema,
         columns=tuple(columns),
         posterior=learned.fitted.posteriors[0],
         center=center,
         scale=scale,
-        facts=_facts(learner, learned, str(flow), names, n_rows, time.perf_counter() - begin),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        facts=_facts(learner, learned, problem, str(flow), features, n_rows, seconds),
+        forced=_terms(options.forced_terms, features, "forced_terms"),
     )
+    if likelihood is None:
+        return model
+    engine: Variational = learner.engine
+    response = Response(
+        likelihood, learned.fitted.likelihood_parameters, engine.levels, center, scale
+    )
+    return with_response(model, response, learned.fitted.posteriors, names)
+
+
+def with_response(
+    model: Model,
+    response: Response,
+    posteriors: Sequence[Posterior],
+    names: Sequence[Label] | None = None,
+) -> Model:
+    """Return a model with all latent functions of a response, each on its own scale.
+
+    Real responses have a mean in their own units, and a log noise variance in the logarithm of
+    their squares; all else is on the scale of the link.
+    """
+    models = []
+    for k, posterior in enumerate(posteriors):
+        level = float(response.levels[k])
+        center, scale = level, 1.0
+        if response.shifts and k == 0:
+            center, scale = response.center + response.scale * level, response.scale
+        elif response.shifts:
+            center = level + 2.0 * float(np.log(response.scale))
+        name = response.likelihood.latent_names[k] if names is None else names[k]
+        models.append(
+            replace(
+                model,
+                posterior=posterior,
+                center=center,
+                scale=scale,
+                response=response,
+                name=name,
+            )
+        )
+    return replace(models[0], others=tuple(models[1:]))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Distinct rows: responses on the likelihood's scale, weights, offsets; the likelihood."""
+
+    y: Array
+    weights: Array
+    offset: Array
+    likelihood: Likelihood | None
 
 
 def _learner(
-    columns: list[ModelColumn], rows: Array, unit: Array, weights: Array, options: Options
-) -> Learner[Regression]:
+    columns: list[ModelColumn], rows: Array, problem: _Problem, options: Options
+) -> Learner[Any]:
     d = len(columns)
     names = [column.feature.name for column in columns]
     order = options.max_order
@@ -156,21 +238,34 @@ def _learner(
         forced=_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
+    likelihood, schedule = problem.likelihood, options.schedule
     space = ParameterSpace(
         kernel,
         learn_scales=options.feature_variances and d > 0,
         tied=options.variant == "product",
         bounds=options.bounds,
         priors=PRIORS[options.priors],
+        learn_noise=likelihood is None,
     )
-    x, mean, weight, within = merge_rows(rows, unit, weights)
-    data = TrainingData(
-        torch.tensor(x.T.copy()),  # a copy each: torch aligns it
-        torch.tensor(mean),
-        torch.tensor(weight),
-        within,
-    ).to(options.torch_device, torch.float64)
-    return Learner(Regression(space, data), options.schedule, options.seed)
+    device, dtype = options.torch_device, torch.float64
+    if likelihood is None:
+        distinct, means, counts, within = merge_rows(rows, problem.y, problem.weights)
+        x, mean, weight = _tensors(distinct.T, means, counts)
+        data = TrainingData(x, mean, weight, within).to(device, dtype)
+        return Learner(Regression(space, data), schedule, options.seed)
+    # Merging rows into their mean response is exact for Gaussian noise only.
+    observations = Observations(*_tensors(rows.T, problem.y, problem.weights, problem.offset)).to(
+        device, dtype
+    )
+    levels, parameters = likelihood.start(problem.y, problem.weights, problem.offset)
+    engine = Variational(
+        space, observations, likelihood, levels.to(device, dtype), parameters.to(device, dtype)
+    )
+    return Learner(engine, schedule.for_latents(likelihood.n_latents), options.seed)
+
+
+def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
+    return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
 
 
 def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
@@ -196,25 +291,37 @@ def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, .
 
 
 def _facts(
-    learner: Learner[Regression],
+    learner: Learner[Any],
     learned: Learned,
+    problem: _Problem,
     flow: str,
     names: list[str],
     n_rows: int,
     seconds: float,
 ) -> Facts:
-    data = learner.engine.data
-    constant = not bool(data.y.any()) and data.within == 0
-    notes = _correlations(data, names)
-    if constant:
+    engine, likelihood = learner.engine, problem.likelihood
+    constant = bool((problem.y == problem.y[0]).all())
+    notes = _correlations(engine.x, names)
+    if constant and likelihood is None:
         notes.append(
             "y is the same in every row, so there is nothing to learn: every prediction is that "
             "value, and the deviations are those of the noise's lower bound"
         )
+    elif constant:
+        notes.append("y is the same in every row, so there is little to learn")
+    at_bound: list[str] = []
+    if not constant:
+        seen: list[Parameters] = []
+        for posterior in learned.fitted.posteriors:
+            if not any(posterior.parameters is p for p in seen):
+                seen.append(posterior.parameters)
+                at_bound += _at_bound(posterior.parameters, engine.space, names)
+        if likelihood is not None:
+            at_bound += _likelihood_at_bound(likelihood, learned.fitted.likelihood_parameters)
     return Facts(
         engine=learned.engine,
         n_rows=n_rows,
-        n_distinct=data.n,
+        n_distinct=engine.n,
         log_evidence=learned.log_evidence,
         evidence_rows=learned.evidence_rows,
         converged=learned.converged,
@@ -222,9 +329,7 @@ def _facts(
         jitter=learned.fitted.jitter,
         n_inducing=learned.n_inducing,
         flow=flow,
-        at_bound=()
-        if constant
-        else tuple(_at_bound(learned.fitted.posteriors[0].parameters, learner.engine.space, names)),
+        at_bound=tuple(dict.fromkeys(at_bound)),
         notes=tuple(notes),
         seconds=seconds,
     )
@@ -237,6 +342,8 @@ def _at_bound(parameters: Parameters, space: ParameterSpace, names: list[str]) -
     for i in space.numeric:
         if lengthscales[i] <= space.bounds.lengthscale[0] * 1.001:
             found.append(f"the lengthscale of {names[i]} is at its lower bound (very rough)")
+    if not space.learn_noise:
+        return found
     low, high = space.bounds.noise
     noise = float(parameters.noise)
     if noise <= low * 1.001:
@@ -246,9 +353,25 @@ def _at_bound(parameters: Parameters, space: ParameterSpace, names: list[str]) -
     return found
 
 
-def _correlations(data: TrainingData, names: list[str]) -> list[str]:
+def _likelihood_at_bound(likelihood: Likelihood, parameters: Tensor) -> list[str]:
+    found = []
+    triples = zip(
+        likelihood.parameter_names,
+        likelihood.parameter_bounds,
+        parameters.tolist(),
+        strict=True,
+    )
+    for name, (low, high), value in triples:
+        if value <= low * 1.001:
+            found.append(f"the {name} of the {likelihood.name} likelihood is at its lower bound")
+        if value >= high * 0.999:
+            found.append(f"the {name} of the {likelihood.name} likelihood is at its upper bound")
+    return found
+
+
+def _correlations(x: Tensor, names: list[str]) -> list[str]:
     """Return a sentence on strongly correlated pairs of numeric features."""
-    rows = data.x[:, :2000].cpu().numpy()
+    rows = x[:, :2000].cpu().numpy()
     if rows.shape[1] < 10:
         return []
     counts = np.maximum((~np.isnan(rows)).sum(axis=1, keepdims=True), 1)

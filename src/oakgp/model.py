@@ -19,13 +19,18 @@ from torch import Tensor
 from oakgp.kernels.terms import Term
 from oakgp.model_columns import ModelColumn, transform
 from oakgp.posterior import Posterior
+from oakgp.response import Response, as_array
 from oakgp.schema import TableSchema
 
 if TYPE_CHECKING:
     from oakgp.sensitivity import Totals
+    from oakgp.sensitivity.quadratic import PairBlocks
     from oakgp.sensitivity.report import SobolIndices
 
 Array = NDArray[np.float64]
+
+#: Names of latent functions: class labels keep their type.
+Label = str | int | float | bool
 
 #: Between the names of a term's features.
 JOINER = " × "
@@ -80,6 +85,9 @@ class Facts:
 class Model:
     """Everything needed to predict and to explain.
 
+    A model is one latent function with its components, or the first of several: then ``others``
+    are models of the rest, and all are explained one by one.
+
     Parameters
     ----------
     schema
@@ -89,11 +97,18 @@ class Model:
     posterior
         On the scale of the standardised response.
     center, scale
-        Response = center + scale * f.
+        Response = center + scale * f, or that which the response's mean is linked to.
     facts
         How the fit went.
     forced
         Terms that truncation never drops.
+    response
+        How responses follow from the latent functions; None for a Gaussian one, which is the
+        function with the posterior's noise.
+    name
+        Which latent function this is: a class label, ``"mean"``, ``"log noise"``; empty for one.
+    others
+        The other latent functions.
     """
 
     schema: TableSchema
@@ -103,13 +118,52 @@ class Model:
     scale: float
     facts: Facts
     forced: tuple[Term, ...] = ()
+    response: Response | None = None
+    name: Label = ""
+    others: tuple[Model, ...] = ()
+
+    @cached_property
+    def outputs(self) -> tuple[Model, ...]:
+        """Each latent function as a model of its own."""
+        return (replace(self, others=()) if self.others else self, *self.others)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the latent functions are classes, which share their terms and Sobol indices."""
+        return bool(self.others) and (
+            self.response is not None and self.response.likelihood.support == "classes"
+        )
+
+    def of(self, output: Label | None) -> Model:
+        """Return one latent function by its name; the first, unless they are classes, for None."""
+        if output is None and not self.pooled:
+            return self.outputs[0]
+        for model in self.outputs:
+            if output is not None and model.name == output:
+                return model
+        names = ", ".join(repr(model.name) for model in self.outputs)
+        if output is None:
+            raise ValueError(f"each class has components of its own: give output=, one of {names}")
+        if self.outputs[0].name == "":
+            raise ValueError(
+                f"output={output!r}: the model has one latent function without a name; leave "
+                "output= out"
+            )
+        raise ValueError(f"the model has no latent function for output={output!r}; it has {names}")
+
+    def blocks(self, with_precision: bool = False) -> PairBlocks:
+        """Return the pairs of anchors behind all sums of variances, averaged over classes."""
+        from oakgp.sensitivity.quadratic import PairBlocks
+
+        others = [model.posterior for model in self.others] if self.pooled else []
+        return PairBlocks(self.posterior, with_precision, others)
 
     @cached_property
     def totals(self) -> Totals:
         """Variance of the posterior mean, by order and by feature; quick, no term is listed."""
         from oakgp.sensitivity import sobol_totals
 
-        return sobol_totals(self.posterior)
+        return sobol_totals(self.posterior, self.blocks())
 
     @cached_property
     def sobol(self) -> SobolIndices:
@@ -176,20 +230,44 @@ class Model:
         return JOINER.join(self.names[i] for i in term) if term else "(constant)"
 
     def keep(self, terms: Sequence[Term] | None) -> Model:
-        """Return the model whose predictions sum over some terms only."""
-        return replace(self, posterior=self.posterior.keep(terms))
+        """Return the model whose predictions sum over some terms only (of all classes)."""
+        others = self.others
+        if self.pooled:
+            others = tuple(model.keep(terms) for model in others)
+        return replace(self, posterior=self.posterior.keep(terms), others=others)
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...]:
+        """Posterior of each latent function."""
+        return tuple(model.posterior for model in self.outputs)
+
+    def latent(self, table: Any, offset: Array | None = None) -> tuple[Tensor, Tensor]:
+        """Return means and variances of the latent values, ``[L, n]``, as the likelihood sees them.
+
+        Of models with a `response`.
+        """
+        assert self.response is not None
+        return self.response.latent(self.posteriors, self.encode(table), offset)
+
+    def response_mean(self, table: Any, offset: Array | None = None) -> Array:
+        """Return the expected response ``[n]``, or the class probabilities ``[K, n]``."""
+        assert self.response is not None
+        return self.response.mean(*self.latent(table, offset), offset)
 
     def mean(self, table: Any) -> Array:
-        """Return the expected response, ``[n]``."""
+        """Return the expected response of regression, or the latent function, ``[n]``."""
         values = self.posterior.mean(self.encode(table))
-        return self.center + self.scale * _numpy(values)
+        return self.center + self.scale * as_array(values)
 
     def moments(self, table: Any, *, noisy: bool) -> tuple[Array, Array]:
-        """Return mean and standard deviation of f (or, noisy, of a new response), each ``[n]``."""
+        """Return mean and standard deviation of f (or, noisy, of a new response), each ``[n]``.
+
+        The noise is that of regression; other responses have theirs from the likelihood.
+        """
         mean, variance = self.posterior.mean_and_variance(self.encode(table))
         if noisy:
             variance = variance + self.posterior.noise
-        return self.center + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
+        return self.center + self.scale * as_array(mean), self.scale * as_array(variance.sqrt())
 
     def component(self, table: Any, term: Term) -> tuple[Array, Array]:
         """Return mean and standard deviation of one component, in units of the response.
@@ -198,8 +276,4 @@ class Model:
         """
         mean, variance = self.posterior.mean_and_variance(self.encode(table), term)
         shift = self.center if not term else 0.0
-        return shift + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
-
-
-def _numpy(values: Tensor) -> Array:
-    return values.detach().cpu().to(torch.float64).numpy()
+        return shift + self.scale * as_array(mean), self.scale * as_array(variance.sqrt())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
@@ -37,7 +39,7 @@ def important_terms(
     if not threshold and n_terms is None:
         return None, 0.0
     posterior = model.posterior.keep(None)
-    blocks = PairBlocks(posterior)
+    blocks = model.blocks()
     ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, blocks)
     small = tuple(term for term in model.forced if term not in ranking.terms)
     # Forced terms stay however small they are, so what they explain is not dropped.
@@ -60,6 +62,38 @@ def _variances(
         for term in terms
     ]
     return tuple(max(0.0, float(value)) for value in found)
+
+
+def truncated(model: Model, threshold: float | None, n_terms: int | None) -> tuple[Model, float]:
+    """Return the model of the important terms, and the share of the variance that is dropped.
+
+    Classes keep the same terms, the noise of a response its own; the share is that of the first
+    latent function, or of all classes together.
+    """
+    kept, dropped = important_terms(model, threshold, n_terms)
+    short = model.keep(kept)
+    if model.others and not model.pooled:
+        others = tuple(o.keep(important_terms(o, threshold, n_terms)[0]) for o in model.others)
+        short = replace(short, others=others)
+    return short, dropped
+
+
+def response_curve(
+    model: Model, ranking: Ranking, x: Tensor, score: Callable[[Array], float]
+) -> list[tuple[int, float, float]]:
+    """Return (number of terms, cumulative share, metric of the expected response).
+
+    As `oakgp.sensitivity.metric_curve` for responses that are no linear function of f: each entry
+    averages over the latent functions of its terms, so k terms take O(k) terms' work.
+    """
+    assert model.response is not None
+    curve = []
+    for k in range(len(ranking.terms) + 1):
+        short = model.keep(ranking.terms[:k])
+        moments = model.response.latent(short.posteriors, x, None)
+        share = sum(ranking.shares[:k], start=0.0)
+        curve.append((k, share, score(model.response.mean(*moments))))
+    return curve
 
 
 def root_mean_squared_error(y: Array, prediction: Array) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -113,6 +114,8 @@ def sobol_indices(
 ) -> SobolIndices:
     """Return the Sobol indices of a model.
 
+    Of several classes, all variances are averages over these.
+
     Parameters
     ----------
     model
@@ -125,7 +128,7 @@ def sobol_indices(
         Of the posterior draws behind the intervals.
     """
     posterior = model.posterior
-    blocks = PairBlocks(posterior, with_precision=True)
+    blocks = model.blocks(with_precision=True)
     totals, expected = model.totals, expected_totals(posterior, blocks)
     ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
     listed: list[Term] = list(ranking.terms)
@@ -134,7 +137,8 @@ def sobol_indices(
         (i,) for i in range(d) if (i,) in posterior.kernel.terms and (i,) not in listed
     ]
     tails = (50 * (1 - coverage), 50 * (1 + coverage))
-    drawn = _draw(posterior, [*listed, *mains], expected, blocks, n_samples, seed, tails)
+    pooled = model.posteriors if model.pooled else (posterior,)
+    drawn = _draw(pooled, [*listed, *mains], expected, blocks, n_samples, seed, tails)
 
     terms = drawn.shares([[k] for k in range(len(listed))], np.zeros(len(listed)))
     variance = max(totals.variance, _TINY)
@@ -174,7 +178,7 @@ def sobol_indices(
 
 
 def _draw(
-    posterior: Posterior,
+    posteriors: tuple[Posterior, ...],
     terms: list[Term],
     expected: Totals,
     blocks: PairBlocks,
@@ -184,8 +188,12 @@ def _draw(
 ) -> _Draws:
     if not terms:
         return _Draws([], np.zeros(0), np.zeros((n_samples, 0)), expected.variance, tails)
-    means = posterior_variances(posterior, terms, blocks)
-    draws = sample_variances(posterior, terms, n_samples, seed, means)
+    means = posterior_variances(posteriors[0], terms, blocks)
+    if len(posteriors) == 1:
+        draws = sample_variances(posteriors[0], terms, n_samples, seed, means)
+    else:
+        each = [sample_variances(p, terms, n_samples, seed + k) for k, p in enumerate(posteriors)]
+        draws = torch.stack(each).mean(dim=0)
     rest = max(0.0, expected.variance - float(means.sum()))
     return _Draws(terms, means.cpu().numpy(), draws.cpu().numpy(), rest, tails)
 
