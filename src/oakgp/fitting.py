@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,8 @@ from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.terms import Term, term_set
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
-from oakgp.model import Facts, Label, Model
+from oakgp.model import Facts, Label, Model, with_response
 from oakgp.model_columns import ModelColumn, fit_columns, transform
-from oakgp.posterior import Posterior
 from oakgp.response import Response
 from oakgp.schema import TableSchema
 
@@ -178,39 +177,6 @@ def fit_model(
         likelihood, learned.fitted.likelihood_parameters, engine.levels, center, scale
     )
     return with_response(model, response, learned.fitted.posteriors, names)
-
-
-def with_response(
-    model: Model,
-    response: Response,
-    posteriors: Sequence[Posterior],
-    names: Sequence[Label] | None = None,
-) -> Model:
-    """Return a model with all latent functions of a response, each on its own scale.
-
-    Real responses have a mean in their own units, and a log noise variance in the logarithm of
-    their squares; all else is on the scale of the link.
-    """
-    models = []
-    for k, posterior in enumerate(posteriors):
-        level = float(response.levels[k])
-        center, scale = level, 1.0
-        if response.shifts and k == 0:
-            center, scale = response.center + response.scale * level, response.scale
-        elif response.shifts:
-            center = level + 2.0 * float(np.log(response.scale))
-        name = response.likelihood.latent_names[k] if names is None else names[k]
-        models.append(
-            replace(
-                model,
-                posterior=posterior,
-                center=center,
-                scale=scale,
-                response=response,
-                name=name,
-            )
-        )
-    return replace(models[0], others=tuple(models[1:]))
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,14 @@ class Model:
             )
         return self.schema.active.index(position)
 
+    @property
+    def effect(self) -> str:
+        """What components are effects on, for the axes of plots."""
+        if self.response is None:
+            return "effect on the response"
+        first = self.name != "log noise"
+        return f"effect on the {self.response.likelihood.latent_scale if first else self.name}"
+
     def label(self, term: Term) -> str:
         """Return the name of a term."""
         return JOINER.join(self.names[i] for i in term) if term else "(constant)"
@@ -240,19 +248,6 @@ class Model:
     def posteriors(self) -> tuple[Posterior, ...]:
         """Posterior of each latent function."""
         return tuple(model.posterior for model in self.outputs)
-
-    def latent(self, table: Any, offset: Array | None = None) -> tuple[Tensor, Tensor]:
-        """Return means and variances of the latent values, ``[L, n]``, as the likelihood sees them.
-
-        Of models with a `response`.
-        """
-        assert self.response is not None
-        return self.response.latent(self.posteriors, self.encode(table), offset)
-
-    def response_mean(self, table: Any, offset: Array | None = None) -> Array:
-        """Return the expected response ``[n]``, or the class probabilities ``[K, n]``."""
-        assert self.response is not None
-        return self.response.mean(*self.latent(table, offset), offset)
 
     def mean(self, table: Any) -> Array:
         """Return the expected response of regression, or the latent function, ``[n]``."""
@@ -277,3 +272,36 @@ class Model:
         mean, variance = self.posterior.mean_and_variance(self.encode(table), term)
         shift = self.center if not term else 0.0
         return shift + self.scale * as_array(mean), self.scale * as_array(variance.sqrt())
+
+
+def with_response(
+    model: Model,
+    response: Response,
+    posteriors: Sequence[Posterior],
+    names: Sequence[Label] | None = None,
+) -> Model:
+    """Return a model with all latent functions of a response, each on its own scale.
+
+    Real responses have a mean in their own units, and a log noise variance in the logarithm of
+    their squares; all else is on the scale of the link.
+    """
+    models = []
+    for k, posterior in enumerate(posteriors):
+        level = float(response.levels[k])
+        center, scale = level, 1.0
+        if response.shifts and k == 0:
+            center, scale = response.center + response.scale * level, response.scale
+        elif response.shifts:
+            center = level + 2.0 * float(np.log(response.scale))
+        name = response.likelihood.latent_names[k] if names is None else names[k]
+        models.append(
+            replace(
+                model,
+                posterior=posterior,
+                center=center,
+                scale=scale,
+                response=response,
+                name=name,
+            )
+        )
+    return replace(models[0], others=tuple(models[1:]))

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
@@ -79,20 +78,17 @@ def truncated(model: Model, threshold: float | None, n_terms: int | None) -> tup
 
 
 def response_curve(
-    model: Model, ranking: Ranking, x: Tensor, score: Callable[[Array], float]
+    model: Model, ranking: Ranking, score: Callable[[Model], float]
 ) -> list[tuple[int, float, float]]:
-    """Return (number of terms, cumulative share, metric of the expected response).
+    """Return (number of terms, cumulative share, score of the model of these terms).
 
-    As `oakgp.sensitivity.metric_curve` for responses that are no linear function of f: each entry
-    averages over the latent functions of its terms, so k terms take O(k) terms' work.
+    As `oakgp.sensitivity.metric_curve` for responses that are no linear function of f: k terms
+    take O(k) terms' work.
     """
-    assert model.response is not None
     curve = []
     for k in range(len(ranking.terms) + 1):
-        short = model.keep(ranking.terms[:k])
-        moments = model.response.latent(short.posteriors, x, None)
         share = sum(ranking.shares[:k], start=0.0)
-        curve.append((k, share, score(model.response.mean(*moments))))
+        curve.append((k, share, score(model.keep(ranking.terms[:k]))))
     return curve
 
 

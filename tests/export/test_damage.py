@@ -346,7 +346,7 @@ def test_every_entry_of_the_json_is_needed(path: Path, parts: tuple[Json, Tensor
         (("forced",), [[1, 0]], "'forced' holds .1, 0., not increasing"),
         (("forced",), [[9]], "'forced' holds .9., not a list of feature numbers below 5"),
         (("feature_names_in",), ["area"], "there is not one name for each column"),
-        (("scale",), 0, "noise and scale are not positive"),
+        (("scale",), 0, "not positive"),
         (("center",), "1", "'center' holds '1', not a finite number"),
         (("facts", "notes"), "none", "'notes' holds 'none', not list"),
         (("dropped_variance",), 1.5, "the dropped variance is no share"),

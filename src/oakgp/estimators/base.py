@@ -184,6 +184,14 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         """
         return self._fitted().of(output)
 
+    def predict_link(self, X: Any, output: Label | None = None) -> tuple[Array, Array]:
+        """Return mean and standard deviation of a latent function, level included, each ``[n]``.
+
+        It is on the scale of the link (log odds, log rates), without offset and without noise:
+        the sum of the constant and of all kept components.
+        """
+        return self.output_model(output).moments(X, noisy=False)
+
     def predict_covariance(self, X: Any, term: Any = None, output: Label | None = None) -> Array:
         """Return the posterior covariance of f (or of one component) at the rows of X."""
         model = self.output_model(output)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_sample_weight
+from torch import Tensor
 
 from oakgp.checks import check_choice
 from oakgp.estimators.base import BaseOAK
@@ -17,6 +18,7 @@ from oakgp.kernels import RadialKernel
 from oakgp.likelihoods import BernoulliLogit, BernoulliProbit, Softmax
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
+from oakgp.model import Model
 from oakgp.table import Table
 from oakgp.targets import read_labels
 from oakgp.truncation import response_curve
@@ -220,13 +222,15 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
 
         It is the average over the posterior of the latent functions, not its value at their mean.
         """
-        model = self._fitted()
-        return self._proba(model.response_mean(X))
+        return self._probabilities(self._fitted(), self._fitted().encode(X))
 
-    def _proba(self, mean: Array) -> Array:
-        if len(self.classes_) == 2:
-            return np.column_stack([1.0 - mean, mean])
-        return np.asarray((mean / mean.sum(axis=0)).T)
+    def _probabilities(self, model: Model, x: Tensor) -> Array:
+        assert model.response is not None
+        mean, variance = model.response.latent(model.posteriors, x, None)
+        p = model.response.mean(mean, variance)
+        if len(self.classes_) == 2:  # by symmetry, the first class keeps its digits too
+            p = np.stack([model.response.mean(-mean, variance), p])
+        return np.asarray((p / p.sum(axis=0)).T)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of `predict_proba`."""
@@ -234,17 +238,18 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each row."""
-        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
         return found
 
     def decision_function(self, X: Any) -> Array:
-        """Return the means of the latent functions, levels included.
+        """Return the log odds of the second class ``[n]``, or log probabilities of three or more.
 
-        ``[n]`` for two classes, positive for the second; ``[n, n_classes]`` for more.
+        They are those of `predict_proba`, so they rank rows and classes alike. What the latent
+        functions are, with their uncertainty, `predict_link` tells.
         """
-        mean, _ = self._fitted().latent(X)
-        values = mean.cpu().numpy()
-        return np.asarray(values[0] if len(self.classes_) == 2 else values.T)
+        logs = self.predict_log_proba(X)
+        return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
 
     def truncation_curve(
         self,
@@ -278,7 +283,9 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
                 f"X has {rows.shape[1]} rows but y has {len(labels)}: they must be of equal length"
             )
         score = metric or self._log_loss
-        curve = response_curve(model, ranking, rows, lambda mean: score(labels, self._proba(mean)))
+        curve = response_curve(
+            model, ranking, lambda short: score(labels, self._probabilities(short, rows))
+        )
         return self._curve_table(ranking, curve)
 
     def _log_loss(self, labels: NDArray[Any], probabilities: Array) -> float:

@@ -18,6 +18,7 @@ from oakgp.kernels import RadialKernel
 from oakgp.likelihoods import LIKELIHOODS
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
+from oakgp.model import Model
 from oakgp.response import Response
 from oakgp.sensitivity import metric_curve
 from oakgp.table import Table
@@ -387,7 +388,12 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             )
         score = metric or root_mean_squared_error
         if model.response is not None:
-            curve = response_curve(model, ranking, rows, lambda mean: score(target, mean))
+            response = model.response
+
+            def loss(short: Model) -> float:
+                return score(target, response.mean(*response.latent(short.posteriors, rows, None)))
+
+            curve = response_curve(model, ranking, loss)
         else:
             curve = metric_curve(
                 model.posterior,

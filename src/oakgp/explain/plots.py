@@ -21,7 +21,7 @@ from oakgp.explain.layout import Cell, place
 from oakgp.explain.mains import Settings, draw_main
 from oakgp.explain.pairs import Pair, pair
 from oakgp.explain.slices import slices
-from oakgp.explain.style import EFFECT, STYLE, percent, term_text
+from oakgp.explain.style import STYLE, percent, term_text
 from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
 from oakgp.sensitivity.quadratic import PairBlocks
@@ -109,12 +109,14 @@ def plot_components(
             title = _title(model, term, share, cell)
             component = Component(model, term, {})
             if len(term) == 1:
-                (ax,) = _panels(figure, grid, cell, 0)
+                (ax,) = _panels(figure, grid, cell, 0, model.effect)
                 draw_main(ax, component, term[0], axes[term[0]], how)
                 ax.set_title(title)
             else:
                 views = _views(component, axes, how, encoded)
-                _draw_views(_panels(figure, grid, cell, len(views)), title, views, cell)
+                _draw_views(
+                    _panels(figure, grid, cell, len(views), model.effect), title, views, cell
+                )
     return figure
 
 
@@ -175,7 +177,9 @@ def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
     return term_text(model.label(term), _TITLE * cell.span - len(suffix)) + suffix
 
 
-def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) -> list[Axes]:
+def _panels(
+    figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int, effect: str
+) -> list[Axes]:
     """Return panels side by side in one place, with one vertical axis.
 
     They get a grid of their own: in the figure's grid their colour bar or legend would make every
@@ -188,7 +192,7 @@ def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) 
     for each in spots:
         panels.append(figure.add_subplot(each, sharey=panels[0] if panels else None))
     if cell.column == 0:
-        panels[0].set_ylabel(EFFECT)  # unless a feature takes this axis
+        panels[0].set_ylabel(effect)  # unless a feature takes this axis
     return panels
 
 

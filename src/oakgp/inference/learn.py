@@ -55,6 +55,9 @@ class Schedule:
     tolerance
         A run ends when an iteration gains less than this many nats, or, beyond a thousand rows,
         this many per thousand rows.
+    finish_races
+        Whether a further start that ends its race ahead, but not by enough to go on at once, goes
+        on after all others have had their turn.
     """
 
     start_rows: int = 300
@@ -68,6 +71,7 @@ class Schedule:
     sparse_iterations: int = 25
     polish_rows: int = 20_000
     tolerance: float = 2e-2
+    finish_races: bool = False
 
     def for_latents(self, count: int) -> Schedule:
         """Return the schedule for a likelihood with so many latent functions.
@@ -81,6 +85,7 @@ class Schedule:
             middle_rows=min(self.middle_rows, rows),
             sparse_rows=min(self.sparse_rows, 3000),
             polish_rows=min(self.polish_rows, 10_000),
+            finish_races=True,
         )
 
 
@@ -208,6 +213,12 @@ class Learner(Generic[E]):
             if end.optimum.value < other[min(len(path), len(other)) - 1] - _AHEAD:
                 end = self._go_on(rows, end)
             best = min(best, end, key=lambda run: run.optimum.value)
+        short = (
+            not best.optimum.converged
+            and len(best.optimum.path) <= self.schedule.race_iterations + 1
+        )
+        if self.schedule.finish_races and short:
+            best = self._go_on(rows, best)
         return best
 
     def _main_rows(self) -> E:

@@ -63,6 +63,8 @@ class Likelihood(ABC):
     support : str
         Where responses live: ``"real"``, ``"positive"``, ``"unit"`` (between 0 and 1),
         ``"count"``, ``"binary"`` or ``"classes"``.
+    latent_scale : str
+        What the components of the first latent function add up to, in words.
     log_concave : bool
         Whether log p(y | f) is concave in each latent value: then no site precision is negative.
     """
@@ -72,6 +74,7 @@ class Likelihood(ABC):
     parameter_bounds: ClassVar[tuple[tuple[float, float], ...]] = ()
     support: ClassVar[quantiles.Support]
     log_concave: ClassVar[bool]
+    latent_scale: ClassVar[str] = "response"
 
     @property
     def latent_names(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class Softmax(Likelihood):
 
     n_classes: int
     name: ClassVar[str] = "softmax"
+    latent_scale: ClassVar[str] = "class's score"
     support: ClassVar[quantiles.Support] = "classes"
     log_concave: ClassVar[bool] = True
 
