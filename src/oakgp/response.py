@@ -116,7 +116,8 @@ class Response:
         if offset is not None and not self.shifts:
             f[0] += torch.from_numpy(offset).to(f)
         if noisy:
-            generator = torch.Generator(device=f.device).manual_seed(seed)
+            # A stream of its own: else the noise would repeat the draws of a function.
+            generator = torch.Generator(device=f.device).manual_seed(seed + len(posteriors))
             y = self.likelihood.sample(f, self.parameters, generator)
         else:
             y = self.likelihood.conditional_moments(f, self.parameters)[0]

@@ -108,7 +108,7 @@ MODELS: dict[str, Callable[[], OAKRegressor]] = {
     "two classes": classified,
     "probit": lambda: classified(labels=(False, True), link="probit", class_weight="balanced"),
     "three classes": lambda: classified(3),
-    "three numbers": lambda: classified(3, (0.5, 1.0, -2.0)).truncate(n_terms=2),
+    "three numbers": lambda: classified(3, (5.0, 1.0, -2.0)).truncate(n_terms=2),
     "no features": lambda: fitted(constants(frame()), max_order=None),
 }
 

@@ -49,7 +49,9 @@ def read_posterior(
     """
     tensors = dict(tensors)
     if _TURNED in tensors:
-        tensors["whitener"] = tensors.pop(_TURNED).T
+        turned = tensors.pop(_TURNED)
+        require(turned.ndim == 2, f"the tensor {_TURNED} has {turned.ndim} dimensions")
+        tensors["whitener"] = turned.T
     if features is not None:
         repeated = sorted(set(tensors) & set(map_tensors(features)))
         require(not repeated, f"these tensors are too many: {', '.join(repeated)}")
