@@ -59,6 +59,8 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     if facts.n_distinct < facts.n_rows:
         rows += f" ({facts.n_distinct:,} distinct)"
     engine = facts.engine
+    if model.response is not None:
+        engine = f"{'sparse' if facts.n_inducing else 'dense'} variational"
     if facts.n_inducing:
         engine += f" engine with {_counted(facts.n_inducing, 'inducing point')}"
     else:

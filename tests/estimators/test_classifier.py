@@ -298,6 +298,7 @@ def test_transform_has_a_column_for_each_term_and_output(n_classes: int) -> None
 def test_the_verdict_names_the_likelihood() -> None:
     verdict = fitted().verdict_
     assert "likelihood bernoulli_logit" in verdict.lines
+    assert "; dense variational engine, flow" in verdict.lines[0]
     assert verdict.noise is None
     assert verdict.explained is None
     assert "likelihood softmax" in str(fitted(3).verdict_)
@@ -362,7 +363,7 @@ def test_a_thousandth_of_the_rows() -> None:
     X = rng.standard_normal((1000, 2))
     y = np.zeros(1000, dtype=int)
     y[X[:, 0].argmax()] = 1
-    p = sensible(quick(max_order=1, engine="sparse", n_inducing=20).fit(X, y), X)
+    p = sensible(quick(max_order=1, max_iter=2).fit(X, y), X)
     assert p[:, 1].mean() == pytest.approx(1e-3, abs=2e-3)
 
 

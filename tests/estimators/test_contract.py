@@ -53,7 +53,6 @@ COPIES: dict[str, Copy] = {
         quick(max_iter=2),
         quick(max_iter=2, likelihood="student_t"),
         OAKClassifier(max_iter=2, flow="normal_score"),
-        OAKClassifier(max_iter=2, flow="normal_score", link="probit", class_weight="balanced"),
     ]
 )
 def test_scikit_learn_checks(
