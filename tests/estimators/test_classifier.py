@@ -185,11 +185,13 @@ def test_nothing_is_predicted_before_fit(name: str) -> None:
 # -- weights --------------------------------------------------------------------------------------
 
 
-def test_a_weight_is_a_number_of_rows() -> None:
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 3.0, "no": 0.5}], ids=str)
+def test_a_weight_is_a_number_of_rows(class_weight: Any) -> None:
     counts = np.random.default_rng(2).integers(0, 4, 40)
-    one = quick().fit(TABLE, LABELS, sample_weight=counts)
+    settings = {"class_weight": class_weight}
+    one = quick(**settings).fit(TABLE, LABELS, sample_weight=counts)
     rows = TABLE.loc[TABLE.index.repeat(counts)]
-    other = quick().fit(rows, np.repeat(LABELS, counts))
+    other = quick(**settings).fit(rows, np.repeat(LABELS, counts))
     np.testing.assert_allclose(one.predict_proba(ROWS), other.predict_proba(ROWS), atol=1e-8)
 
 

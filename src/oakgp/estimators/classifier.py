@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import log_loss
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from oakgp.checks import check_choice
@@ -206,7 +206,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
                 f"y has only one class, {classes[0].item()!r}: a classifier needs rows of at least "
                 "two classes (of positive weight)"
             )
-        weights[used] *= compute_sample_weight(self.class_weight, labels[used])
+        weights[used] *= self._class_weights(classes, codes, weights[used])[codes]
         target = np.zeros(len(labels))
         target[used] = codes
         names = [label.item() if isinstance(label, np.generic) else label for label in classes]
@@ -216,6 +216,14 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             self._fit_rows(X, target, weights, likelihood=Softmax(len(classes)), names=names)
         self.classes_ = classes
         return self
+
+    def _class_weights(self, classes: NDArray[Any], codes: NDArray[Any], weights: Array) -> Array:
+        """Return the weight of each class; balanced ones count rows by their weights."""
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            totals = np.bincount(codes, weights=weights)
+            return np.asarray(totals.sum() / (len(classes) * totals))
+        found: Array = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        return found
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, ``[n, n_classes]``, in the order of ``classes_``.
