@@ -215,12 +215,15 @@ def _learner(
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
     likelihood, schedule = problem.likelihood, options.schedule
+    priors = PRIORS[options.priors]
+    if likelihood is not None:
+        priors = priors.in_units_of(likelihood.latent_unit)
     space = ParameterSpace(
         kernel,
         learn_scales=options.feature_variances and d > 0,
         tied=options.variant == "product",
         bounds=options.bounds,
-        priors=PRIORS[options.priors],
+        priors=priors,
         learn_noise=likelihood is None,
     )
     device, dtype = options.torch_device, torch.float64

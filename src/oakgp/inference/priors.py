@@ -8,7 +8,7 @@ explanation the likelier one, by a few nats at most; a hundred rows of real stru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -40,6 +40,15 @@ class Priors:
     roughness: float
     scale_spread: float
     noise: tuple[float, float] | None
+
+    def in_units_of(self, variance: float) -> Priors:
+        """Return the same priors for latent functions whose natural variance is not 1.
+
+        The paper's priors are on single components and stay as they were published.
+        """
+        if not self.whole_orders:
+            return self
+        return replace(self, order_rate=self.order_rate / variance)
 
     def log_density(
         self,

@@ -65,6 +65,9 @@ class Likelihood(ABC):
         ``"count"``, ``"binary"`` or ``"classes"``.
     latent_scale : str
         What the components of the first latent function add up to, in words.
+    latent_unit : float
+        Variance of a latent function that the default priors take for 1: that of the noise with
+        which the sign of the latent value would be the response, where there is such a noise.
     log_concave : bool
         Whether log p(y | f) is concave in each latent value: then no site precision is negative.
     """
@@ -75,6 +78,7 @@ class Likelihood(ABC):
     support: ClassVar[quantiles.Support]
     log_concave: ClassVar[bool]
     latent_scale: ClassVar[str] = "response"
+    latent_unit: ClassVar[float] = 1.0
 
     @property
     def latent_names(self) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class BernoulliLogit(Bernoulli):
 
     name: ClassVar[str] = "bernoulli_logit"
     latent_scale: ClassVar[str] = "log odds"
+    latent_unit: ClassVar[float] = math.pi**2 / 3.0  # of the logistic distribution
 
     def probability(self, f: Tensor) -> Tensor:
         """Return the logistic function."""
