@@ -21,7 +21,9 @@ import torch
 from oakgp.flows import FLOWS
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData
+from oakgp.inference.engines import Regression
 from oakgp.inference.learn import Learner, Schedule
+from oakgp.inference.optimize import minimise
 from oakgp.inference.space import ParameterSpace
 from oakgp.kernels import SquaredExponential
 from oakgp.kernels.additive import AdditiveKernel
@@ -69,9 +71,10 @@ def main() -> None:
         return time.perf_counter() - since
 
     result: dict[str, object] = {"rows": len(train), "gpu": torch.cuda.get_device_name(0)}
-    learner = Learner(space, data, Schedule(middle_rows=4000), 0)
+    engine = Regression(space, data)
+    learner = Learner(engine, Schedule(middle_rows=4000), 0)
     begin = time.perf_counter()
-    optimum = learner.main_run()
+    optimum = learner.main_run().optimum
     result["learn_s"] = seconds(begin)
 
     torch.cuda.reset_peak_memory_stats()
@@ -82,7 +85,14 @@ def main() -> None:
         torch.autograd.grad(value, theta)
         result[name] = seconds(begin)
     begin = time.perf_counter()
-    optimum = learner.run_exact(data, optimum.theta, arguments.iterations)
+    optimum = minimise(
+        engine.objective(),
+        optimum.theta,
+        engine.limits(),
+        max_iter=arguments.iterations,
+        tolerance=2e-2 * len(train) / 1000.0,
+        device=data.y.device,
+    )
     result["polish_s"] = seconds(begin)
     result["evidence_per_row"] = -optimum.value / len(train)
 

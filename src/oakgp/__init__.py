@@ -6,14 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oakgp.estimators import OAKRegressor
+    from oakgp.estimators import OAKClassifier, OAKRegressor
     from oakgp.export import load
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["OAKRegressor", "__version__", "load"]
+__all__ = ["OAKClassifier", "OAKRegressor", "__version__", "load"]
 
-_HOMES = {"OAKRegressor": "oakgp.estimators", "load": "oakgp.export"}
+_HOMES = {
+    "OAKClassifier": "oakgp.estimators",
+    "OAKRegressor": "oakgp.estimators",
+    "load": "oakgp.export",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from oakgp.checks import check_choice, check_count
+from oakgp.facts import gather_facts
 from oakgp.inference.data import TrainingData, collapse, merge_rows
-from oakgp.inference.learn import Learned, Learner, Schedule
+from oakgp.inference.engines import Regression, Variational
+from oakgp.inference.learn import Learner, Run, Schedule
 from oakgp.inference.priors import PRIORS
+from oakgp.inference.sites import Observations
 from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
-from oakgp.kernels.additive import AdditiveKernel, Parameters
+from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Term, term_set
+from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
-from oakgp.model import Facts, Model
+from oakgp.model import Label, Model, with_response
 from oakgp.model_columns import ModelColumn, fit_columns, transform
+from oakgp.response import Response
 from oakgp.schema import TableSchema
 
 Array = NDArray[np.float64]
@@ -32,7 +38,6 @@ importlib.import_module("oakgp.ops.cpu")
 
 #: Flows that ``flow="auto"`` chooses from, by the evidence of the first stage's rows.
 AUTO_FLOWS = ("normal_score", "sinh_arcsinh", "none")
-_CORRELATED = 0.9
 
 
 @dataclass(frozen=True)
@@ -100,20 +105,46 @@ def fit_model(
     options: Options,
     *,
     categorical_features: Any = "auto",
+    likelihood: Likelihood | None = None,
+    offset: Array | None = None,
+    names: Sequence[Label] | None = None,
 ) -> Model:
-    """Fit transforms and measures, learn the hyperparameters, return the model."""
+    """Fit transforms and measures, learn the hyperparameters, return the model.
+
+    Parameters
+    ----------
+    table, y, weights, options
+        Rows, responses ``[n]``, row weights ``[n]`` and settings.
+    categorical_features
+        As the estimators' setting of that name.
+    likelihood
+        Likelihood of the response; None for Gaussian noise.
+    offset
+        ``[n]`` what is added to the (first) latent function; None for 0.
+    names
+        Names of the latent functions; None for the likelihood's own.
+    """
     begin = time.perf_counter()
+    if likelihood is not None:
+        likelihood.check(y)
     schema = TableSchema.infer(
         table, categorical_features=categorical_features, max_levels=options.max_levels
     )
     encoded = schema.encode(table)
     n_rows = int((weights > 0).sum())
-    encoded, y, weights = collapse(encoded, y, weights)
-    unit, center, scale = standardise(y, weights)
+    shifts = likelihood is None or likelihood.support == "real"
+    if offset is None:
+        offset = np.zeros(len(y))
+    elif shifts:  # what is added to the mean can be taken from the response
+        y, offset = y - offset, np.zeros(len(y))
+    encoded, pairs, weights = collapse(encoded, np.column_stack([y, offset]), weights)
+    y, offset = pairs[:, 0].copy(), pairs[:, 1].copy()
+    unit, center, scale = standardise(y, weights) if shifts else (y, 0.0, 1.0)
+    problem = _Problem(unit, weights, offset, likelihood)
 
     auto = isinstance(options.flow, str) and options.flow == "auto"
     flows = AUTO_FLOWS if auto else (options.flow,)
-    learners: list[tuple[Any, list[ModelColumn], Learner, Any]] = []
+    learners: list[tuple[Any, list[ModelColumn], Learner[Any], Run | None]] = []
     for flow in flows:
         columns = fit_columns(
             schema,
@@ -124,29 +155,57 @@ def fit_model(
             flow=flow,
             rank=options.rank,
         )
-        learner = _learner(columns, transform(columns, encoded), unit, weights, options)
+        learner = _learner(columns, transform(columns, encoded), problem, options)
         learners.append((flow, columns, learner, learner.trial() if len(flows) > 1 else None))
         if all(column.flow is None for column in columns):
             break  # no numeric column: nothing to choose
     flow, columns, learner, trial = min(
-        learners, key=lambda entry: entry[3].value if entry[3] else 0.0
+        learners, key=lambda entry: entry[3].optimum.value if entry[3] else 0.0
     )
     learned = learner.learn(options.engine, options.n_inducing, trial)
-    names = [column.feature.name for column in columns]
-    return Model(
+    features = [column.feature.name for column in columns]
+    seconds = time.perf_counter() - begin
+    model = Model(
         schema=schema,
         columns=tuple(columns),
-        posterior=learned.posterior,
+        posterior=learned.fitted.posteriors[0],
         center=center,
         scale=scale,
-        facts=_facts(learner, learned, str(flow), names, n_rows, time.perf_counter() - begin),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        facts=gather_facts(
+            learner.engine,
+            learner.engine.space,
+            learned,
+            unit,
+            likelihood,
+            flow=str(flow),
+            names=features,
+            n_rows=n_rows,
+            seconds=seconds,
+        ),
+        forced=_terms(options.forced_terms, features, "forced_terms"),
     )
+    if likelihood is None:
+        return model
+    engine: Variational = learner.engine
+    response = Response(
+        likelihood, learned.fitted.likelihood_parameters, engine.levels, center, scale
+    )
+    return with_response(model, response, learned.fitted.posteriors, names)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Distinct rows: responses on the likelihood's scale, weights, offsets; the likelihood."""
+
+    y: Array
+    weights: Array
+    offset: Array
+    likelihood: Likelihood | None
 
 
 def _learner(
-    columns: list[ModelColumn], rows: Array, unit: Array, weights: Array, options: Options
-) -> Learner:
+    columns: list[ModelColumn], rows: Array, problem: _Problem, options: Options
+) -> Learner[Any]:
     d = len(columns)
     names = [column.feature.name for column in columns]
     order = options.max_order
@@ -159,21 +218,37 @@ def _learner(
         forced=_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
+    likelihood, schedule = problem.likelihood, options.schedule
+    priors = PRIORS[options.priors]
+    if likelihood is not None:
+        priors = priors.in_units_of(likelihood.latent_unit)
     space = ParameterSpace(
         kernel,
         learn_scales=options.feature_variances and d > 0,
         tied=options.variant == "product",
         bounds=options.bounds,
-        priors=PRIORS[options.priors],
+        priors=priors,
+        learn_noise=likelihood is None,
     )
-    x, mean, weight, within = merge_rows(rows, unit, weights)
-    data = TrainingData(
-        torch.tensor(x.T.copy()),  # a copy each: torch aligns it
-        torch.tensor(mean),
-        torch.tensor(weight),
-        within,
-    ).to(options.torch_device, torch.float64)
-    return Learner(space, data, options.schedule, options.seed)
+    device, dtype = options.torch_device, torch.float64
+    if likelihood is None:
+        distinct, means, counts, within = merge_rows(rows, problem.y, problem.weights)
+        x, mean, weight = _tensors(distinct.T, means, counts)
+        data = TrainingData(x, mean, weight, within).to(device, dtype)
+        return Learner(Regression(space, data), schedule, options.seed)
+    # Merging rows into their mean response is exact for Gaussian noise only.
+    observations = Observations(*_tensors(rows.T, problem.y, problem.weights, problem.offset)).to(
+        device, dtype
+    )
+    levels, parameters = likelihood.start(problem.y, problem.weights, problem.offset)
+    engine = Variational(
+        space, observations, likelihood, levels.to(device, dtype), parameters.to(device, dtype)
+    )
+    return Learner(engine, schedule.for_latents(likelihood.n_latents), options.seed)
+
+
+def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
+    return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
 
 
 def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
@@ -196,78 +271,3 @@ def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, .
             raise ValueError(f"{option}= holds an empty term; the constant is always in the model")
         terms.append(tuple(sorted(numbers)))
     return tuple(terms)
-
-
-def _facts(
-    learner: Learner,
-    learned: Learned,
-    flow: str,
-    names: list[str],
-    n_rows: int,
-    seconds: float,
-) -> Facts:
-    constant = not bool(learner.data.y.any()) and learner.data.within == 0
-    notes = _correlations(learner.data, names)
-    if constant:
-        notes.append(
-            "y is the same in every row, so there is nothing to learn: every prediction is that "
-            "value, and the deviations are those of the noise's lower bound"
-        )
-    return Facts(
-        engine=learned.engine,
-        n_rows=n_rows,
-        n_distinct=learner.data.n,
-        log_evidence=learned.log_evidence,
-        evidence_rows=learned.evidence_rows,
-        converged=learned.converged,
-        n_evaluations=learned.n_evaluations,
-        jitter=learned.jitter,
-        n_inducing=learned.n_inducing,
-        flow=flow,
-        at_bound=()
-        if constant
-        else tuple(_at_bound(learned.posterior.parameters, learner.space, names)),
-        notes=tuple(notes),
-        seconds=seconds,
-    )
-
-
-def _at_bound(parameters: Parameters, space: ParameterSpace, names: list[str]) -> list[str]:
-    """Return, in words, the hyperparameters at a bound that a user should know of."""
-    found = []
-    lengthscales = parameters.lengthscales.tolist()
-    for i in space.numeric:
-        if lengthscales[i] <= space.bounds.lengthscale[0] * 1.001:
-            found.append(f"the lengthscale of {names[i]} is at its lower bound (very rough)")
-    low, high = space.bounds.noise
-    noise = float(parameters.noise)
-    if noise <= low * 1.001:
-        found.append("the noise is at its lower bound: the data are interpolated")
-    if noise >= high * 0.999:
-        found.append("the noise is at its upper bound: no signal was found")
-    return found
-
-
-def _correlations(data: TrainingData, names: list[str]) -> list[str]:
-    """Return a sentence on strongly correlated pairs of numeric features."""
-    rows = data.x[:, :2000].cpu().numpy()
-    if rows.shape[1] < 10:
-        return []
-    counts = np.maximum((~np.isnan(rows)).sum(axis=1, keepdims=True), 1)
-    centred = np.nan_to_num(rows - np.nansum(rows, axis=1, keepdims=True) / counts)
-    length = np.sqrt((centred**2).sum(axis=1))
-    usable = length > 0
-    unit = centred / np.where(usable, length, 1.0)[:, None]
-    r = np.triu(unit @ unit.T, k=1)
-    pairs = [
-        (abs(r[i, j]), f"{names[i]} and {names[j]} ({r[i, j]:+.2f})")
-        for i, j in zip(*np.nonzero(np.abs(r) > _CORRELATED), strict=True)
-    ]
-    if not pairs:
-        return []
-    pairs.sort(reverse=True)
-    more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
-    return [
-        "strongly correlated features share their effect between them, so read their components "
-        "together: " + ", ".join(text for _, text in pairs[:3]) + more
-    ]

@@ -20,13 +20,18 @@ from oakgp.kernels.terms import Term
 from oakgp.model_columns import ModelColumn, transform
 from oakgp.ops.threads import threads_for
 from oakgp.posterior import Posterior
+from oakgp.response import Response, as_array
 from oakgp.schema import TableSchema
 
 if TYPE_CHECKING:
     from oakgp.sensitivity import Totals
+    from oakgp.sensitivity.quadratic import PairBlocks
     from oakgp.sensitivity.report import SobolIndices
 
 Array = NDArray[np.float64]
+
+#: Names of latent functions: class labels keep their type.
+Label = str | int | float | bool
 
 #: Between the names of a term's features.
 JOINER = " × "
@@ -81,6 +86,9 @@ class Facts:
 class Model:
     """Everything needed to predict and to explain.
 
+    A model is one latent function with its components, or the first of several: then ``others``
+    are models of the rest, and all are explained one by one.
+
     Parameters
     ----------
     schema
@@ -90,11 +98,18 @@ class Model:
     posterior
         On the scale of the standardised response.
     center, scale
-        Response = center + scale * f.
+        Response = center + scale * f, or that which the response's mean is linked to.
     facts
         How the fit went.
     forced
         Terms that truncation never drops.
+    response
+        How responses follow from the latent functions; None for a Gaussian one, which is the
+        function with the posterior's noise.
+    name
+        Which latent function this is: a class label, ``"mean"``, ``"log noise"``; empty for one.
+    others
+        The other latent functions.
     """
 
     schema: TableSchema
@@ -104,6 +119,45 @@ class Model:
     scale: float
     facts: Facts
     forced: tuple[Term, ...] = ()
+    response: Response | None = None
+    name: Label = ""
+    others: tuple[Model, ...] = ()
+
+    @cached_property
+    def outputs(self) -> tuple[Model, ...]:
+        """Each latent function as a model of its own."""
+        return (replace(self, others=()) if self.others else self, *self.others)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the latent functions are classes, which share their terms and Sobol indices."""
+        return bool(self.others) and (
+            self.response is not None and self.response.likelihood.support == "classes"
+        )
+
+    def of(self, output: Label | None) -> Model:
+        """Return one latent function by its name; the first, unless they are classes, for None."""
+        if output is None and not self.pooled:
+            return self.outputs[0]
+        for model in self.outputs:
+            if output is not None and model.name == output:
+                return model
+        names = ", ".join(repr(model.name) for model in self.outputs)
+        if output is None:
+            raise ValueError(f"each class has components of its own: give output=, one of {names}")
+        if self.outputs[0].name == "":
+            raise ValueError(
+                f"output={output!r}: the model has one latent function without a name; leave "
+                "output= out"
+            )
+        raise ValueError(f"the model has no latent function for output={output!r}; it has {names}")
+
+    def blocks(self, with_precision: bool = False) -> PairBlocks:
+        """Return the pairs of anchors behind all sums of variances, averaged over classes."""
+        from oakgp.sensitivity.quadratic import PairBlocks
+
+        others = [model.posterior for model in self.others] if self.pooled else []
+        return PairBlocks(self.posterior, with_precision, others)
 
     @cached_property
     def totals(self) -> Totals:
@@ -111,7 +165,7 @@ class Model:
         from oakgp.sensitivity import sobol_totals
 
         with threads_for(self.posterior.features.size):
-            return sobol_totals(self.posterior)
+            return sobol_totals(self.posterior, self.blocks())
 
     @cached_property
     def sobol(self) -> SobolIndices:
@@ -173,25 +227,44 @@ class Model:
             )
         return self.schema.active.index(position)
 
+    @property
+    def effect(self) -> str:
+        """What components are effects on, for the axes of plots."""
+        if self.response is None:
+            return "effect on the response"
+        first = self.name != "log noise"
+        return f"effect on the {self.response.likelihood.latent_scale if first else self.name}"
+
     def label(self, term: Term) -> str:
         """Return the name of a term."""
         return JOINER.join(self.names[i] for i in term) if term else "(constant)"
 
     def keep(self, terms: Sequence[Term] | None) -> Model:
-        """Return the model whose predictions sum over some terms only."""
-        return replace(self, posterior=self.posterior.keep(terms))
+        """Return the model whose predictions sum over some terms only (of all classes)."""
+        others = self.others
+        if self.pooled:
+            others = tuple(model.keep(terms) for model in others)
+        return replace(self, posterior=self.posterior.keep(terms), others=others)
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...]:
+        """Posterior of each latent function."""
+        return tuple(model.posterior for model in self.outputs)
 
     def mean(self, table: Any) -> Array:
-        """Return the expected response, ``[n]``."""
+        """Return the expected response of regression, or the latent function, ``[n]``."""
         values = self.posterior.mean(self.encode(table))
-        return self.center + self.scale * _numpy(values)
+        return self.center + self.scale * as_array(values)
 
     def moments(self, table: Any, *, noisy: bool) -> tuple[Array, Array]:
-        """Return mean and standard deviation of f (or, noisy, of a new response), each ``[n]``."""
+        """Return mean and standard deviation of f (or, noisy, of a new response), each ``[n]``.
+
+        The noise is that of regression; other responses have theirs from the likelihood.
+        """
         mean, variance = self.posterior.mean_and_variance(self.encode(table))
         if noisy:
             variance = variance + self.posterior.noise
-        return self.center + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
+        return self.center + self.scale * as_array(mean), self.scale * as_array(variance.sqrt())
 
     def component(self, table: Any, term: Term) -> tuple[Array, Array]:
         """Return mean and standard deviation of one component, in units of the response.
@@ -200,8 +273,37 @@ class Model:
         """
         mean, variance = self.posterior.mean_and_variance(self.encode(table), term)
         shift = self.center if not term else 0.0
-        return shift + self.scale * _numpy(mean), self.scale * _numpy(variance.sqrt())
+        return shift + self.scale * as_array(mean), self.scale * as_array(variance.sqrt())
 
 
-def _numpy(values: Tensor) -> Array:
-    return values.detach().cpu().to(torch.float64).numpy()
+def with_response(
+    model: Model,
+    response: Response,
+    posteriors: Sequence[Posterior],
+    names: Sequence[Label] | None = None,
+) -> Model:
+    """Return a model with all latent functions of a response, each on its own scale.
+
+    Real responses have a mean in their own units, and a log noise variance in the logarithm of
+    their squares; all else is on the scale of the link.
+    """
+    models = []
+    for k, posterior in enumerate(posteriors):
+        level = float(response.levels[k])
+        center, scale = level, 1.0
+        if response.shifts and k == 0:
+            center, scale = response.center + response.scale * level, response.scale
+        elif response.shifts:
+            center = level + 2.0 * float(np.log(response.scale))
+        name = response.likelihood.latent_names[k] if names is None else names[k]
+        models.append(
+            replace(
+                model,
+                posterior=posterior,
+                center=center,
+                scale=scale,
+                response=response,
+                name=name,
+            )
+        )
+    return replace(models[0], others=tuple(models[1:]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 Array = NDArray[np.float64]
@@ -73,6 +74,81 @@ def read_weights(sample_weight: Any, n: int) -> Array:
     if not math.isfinite(total):
         raise ValueError("the sum of sample_weight is too large for float64; scale it down")
     return weights
+
+
+def read_labels(y: Any) -> NDArray[Any]:
+    """Return class labels, ``[n]``, or say which row is at fault.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Numbers, texts or booleans of any library, none missing.
+    """
+    labels: NDArray[Any] = column_or_1d(_as_array(y, "y"), warn=True)
+    if len(labels) == 0:
+        raise ValueError("y is empty: at least one row is needed")
+    if labels.dtype.kind == "f":
+        _check_finite(labels, "y")
+    elif labels.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in labels])
+        if missing.any():
+            raise ValueError(
+                f"Input y contains NaN: {int(missing.sum())} of {len(labels)} labels are missing, "
+                f"the first in row {int(missing.argmax())} (counted from 0); drop these rows, or "
+                "name the missing ones a class"
+            )
+        kinds = {str if isinstance(v, str) else float for v in labels}
+        if len(kinds) > 1:
+            raise ValueError(
+                "y mixes texts and numbers, which have no order together; convert all labels to "
+                "text"
+            )
+        labels = np.array(labels.tolist())
+    check_classification_targets(labels)
+    return labels
+
+
+def _is_missing(value: Any) -> bool:
+    return type(value).__name__ in _MISSING_TYPES or (isinstance(value, float) and value != value)
+
+
+def read_offset(exposure: Any, offset: Any, n: int) -> Array | None:
+    """Return offset + log exposure of each row, ``[n]``; None when neither is given.
+
+    Parameters
+    ----------
+    exposure, offset : array-like of shape (n,), number or None
+        Exposures are positive; both are finite.
+    n
+        Number of rows.
+    """
+    total = None
+    if exposure is not None:
+        values = _per_row(exposure, "exposure", n)
+        bad = values <= 0
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(
+                f"exposure is not positive in {int(bad.sum())} of {n} rows, the first is row {row} "
+                f"({values[row]:g}, counted from 0); nothing can happen without exposure: drop "
+                "these rows"
+            )
+        total = np.log(values)
+    if offset is not None:
+        values = _per_row(offset, "offset", n)
+        total = values if total is None else total + values
+    return total
+
+
+def _per_row(given: Any, name: str, n: int) -> Array:
+    array = _as_array(given, name)
+    if array.ndim == 0 and isinstance(given, Real):
+        array = np.full(n, given)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}, but there are {n} rows: give one a row")
+    values = _as_floats(array, name)
+    _check_finite(values, name)
+    return values
 
 
 def _as_array(values: Any, name: str) -> NDArray[Any]:

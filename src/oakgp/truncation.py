@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def important_terms(
     if not threshold and n_terms is None:
         return None, 0.0
     posterior = model.posterior.keep(None)
-    blocks = PairBlocks(posterior)
+    blocks = model.blocks()
     ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, blocks)
     small = tuple(term for term in model.forced if term not in ranking.terms)
     # Forced terms stay however small they are, so what they explain is not dropped.
@@ -60,6 +61,35 @@ def _variances(
         for term in terms
     ]
     return tuple(max(0.0, float(value)) for value in found)
+
+
+def truncated(model: Model, threshold: float | None, n_terms: int | None) -> tuple[Model, float]:
+    """Return the model of the important terms, and the share of the variance that is dropped.
+
+    Classes keep the same terms, the noise of a response its own; the share is that of the first
+    latent function, or of all classes together.
+    """
+    kept, dropped = important_terms(model, threshold, n_terms)
+    short = model.keep(kept)
+    if model.others and not model.pooled:
+        others = tuple(o.keep(important_terms(o, threshold, n_terms)[0]) for o in model.others)
+        short = replace(short, others=others)
+    return short, dropped
+
+
+def response_curve(
+    model: Model, ranking: Ranking, score: Callable[[Model], float]
+) -> list[tuple[int, float, float]]:
+    """Return (number of terms, cumulative share, score of the model of these terms).
+
+    As `oakgp.sensitivity.metric_curve` for responses that are no linear function of f: k terms
+    take O(k) terms' work.
+    """
+    curve = []
+    for k in range(len(ranking.terms) + 1):
+        share = sum(ranking.shares[:k], start=0.0)
+        curve.append((k, share, score(model.keep(ranking.terms[:k]))))
+    return curve
 
 
 def root_mean_squared_error(y: Array, prediction: Array) -> float:

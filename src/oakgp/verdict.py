@@ -17,9 +17,9 @@ class Verdict:
     converged
         Whether the optimiser ended by its tolerance.
     noise
-        Standard deviation of the noise, in units of the response.
+        Standard deviation of the noise, in units of the response; None unless it is Gaussian.
     explained
-        Share of the response's variance that the noise leaves.
+        Share of the response's variance that the noise leaves; None likewise.
     order_shares
         Share of the explained variance by interaction order, from order 1 (empty for a model
         that is not orthogonal).
@@ -30,8 +30,8 @@ class Verdict:
     """
 
     converged: bool
-    noise: float
-    explained: float
+    noise: float | None
+    explained: float | None
     order_shares: tuple[float, ...]
     lines: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -54,14 +54,13 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         Its Sobol totals; None for a model that is not orthogonal.
     """
     facts, posterior = model.facts, model.posterior
-    noise = model.scale * posterior.noise**0.5
-    # A constant response has no variance, so none of it is explained.
-    flat = not bool(posterior.mean_weights.any())
-    explained = 0.0 if flat else max(0.0, 1.0 - posterior.noise)
+    noise, explained, about_noise = _noise(model)
     rows = _counted(facts.n_rows, "row")
     if facts.n_distinct < facts.n_rows:
         rows += f" ({facts.n_distinct:,} distinct)"
     engine = facts.engine
+    if model.response is not None:
+        engine = f"{'sparse' if facts.n_inducing else 'dense'} variational"
     if facts.n_inducing:
         engine += f" engine with {_counted(facts.n_inducing, 'inducing point')}"
     else:
@@ -73,7 +72,7 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         f"{'converged' if facts.converged else 'NOT converged'} after {facts.n_evaluations} "
         f"evaluations; log evidence {facts.log_evidence / max(1, facts.evidence_rows):.3f} a row; "
         f"jitter {facts.jitter:g}",
-        f"noise: standard deviation {noise:.4g} ({100 * explained:.1f}% of the variance is signal)",
+        about_noise,
     ]
     shares: tuple[float, ...] = ()
     if totals is not None and totals.variance > 0:
@@ -93,6 +92,19 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     if posterior.kept is not None:
         lines.append(f"predictions sum over {_counted(len(posterior.kept) - 1, 'kept term')}")
     return Verdict(facts.converged, noise, explained, shares, tuple(lines), tuple(warnings))
+
+
+def _noise(model: Model) -> tuple[float | None, float | None, str]:
+    """Return the noise's deviation, the share it leaves, and a sentence on the response."""
+    if model.response is not None:
+        return None, None, model.response.describe()
+    posterior = model.posterior
+    noise = model.scale * posterior.noise**0.5
+    # A constant response has no variance, so none of it is explained.
+    flat = not bool(posterior.mean_weights.any())
+    explained = 0.0 if flat else max(0.0, 1.0 - posterior.noise)
+    share = f"{100 * explained:.1f}% of the variance is signal"
+    return noise, explained, f"noise: standard deviation {noise:.4g} ({share})"
 
 
 def _counted(number: int, thing: str) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 from tests.estimators.models import fitted, frame, quick, response
 
-from oakgp import OAKRegressor
+from oakgp import OAKClassifier, OAKRegressor
 
 TABLE = frame()
 Y = response(TABLE)
@@ -48,9 +48,15 @@ COPIES: dict[str, Copy] = {
 
 
 # No check is left out: one that skips itself fails here.
-@parametrize_with_checks([quick(max_iter=2)])
+@parametrize_with_checks(
+    [
+        quick(max_iter=2),
+        quick(max_iter=2, likelihood="student_t"),
+        OAKClassifier(max_iter=2, flow="normal_score"),
+    ]
+)
 def test_scikit_learn_checks(
-    estimator: OAKRegressor, check: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    estimator: BaseEstimator, check: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it, the array API check skips itself
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from oakgp import OAKRegressor
+from oakgp import OAKClassifier, OAKRegressor
 from oakgp.kernels import Matern32, Periodic
 from oakgp.measures import Uniform
 
@@ -56,6 +56,14 @@ def fitted(table: Any = None, **options: Any) -> OAKRegressor:
     return OAKRegressor(**options).fit(plain if table is None else table, response(plain))
 
 
+def classified(n_classes: int = 2, labels: Any = ("no", "yes", "some"), **options: Any) -> Any:
+    """A classifier of the response's quantiles."""
+    table, y = frame(), response(frame())
+    codes = np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
+    settings = {"max_iter": 2, "max_order": 2, "flow": "normal_score", **options}
+    return OAKClassifier(**settings).fit(table, np.array(labels)[codes])
+
+
 def only_numbers(table: pd.DataFrame) -> pd.DataFrame:
     return table[["area", "hour"]]
 
@@ -94,6 +102,13 @@ MODELS: dict[str, Callable[[], OAKRegressor]] = {
     "codes as categories": lambda: fitted(categorical_features=["hour"], rank=1),
     "no names": lambda: fitted(only_numbers(frame()).to_numpy(), random_state=3),
     "polars": lambda: fitted(pl.from_pandas(frame())),
+    "student t": lambda: fitted(likelihood="student_t"),
+    "gamma": lambda: fitted(likelihood="gamma", engine="sparse", n_inducing=12),
+    "varying noise": lambda: fitted(likelihood="heteroscedastic_gaussian").truncate(n_terms=2),
+    "two classes": classified,
+    "probit": lambda: classified(labels=(False, True), link="probit", class_weight="balanced"),
+    "three classes": lambda: classified(3),
+    "three numbers": lambda: classified(3, (5.0, 1.0, -2.0)).truncate(n_terms=2),
     "no features": lambda: fitted(constants(frame()), max_order=None),
 }
 
@@ -114,18 +129,16 @@ def asked(name: str) -> Any:
 
 def answers(estimator: OAKRegressor, table: Any) -> dict[str, Any]:
     """Return all that a model says: arrays, tables as lists, and texts."""
-    kernel = estimator.model_.posterior.kernel
+    kernel, outputs = estimator.model_.posterior.kernel, estimator.model_.outputs
     terms = [u for u in [(), (0,), (1,), (0, 1), (0, 2), (0, 1, 3)] if u in kernel.terms]
     said: dict[str, Any] = {
-        "mean": estimator.predict(table),
-        "moments": estimator.predict(table, return_std=True),
-        "covariance": estimator.predict_covariance(table),
-        "interval": estimator.predict_interval(table),
-        "draws": estimator.sample_y(table, 2),
-        "components": [estimator.component(table, term) for term in terms],
+        "mean": estimator.predict(table).tolist(),
+        "covariance": [m.posterior.covariance(m.encode(table)).numpy() for m in outputs],
+        "components": [m.component(table, term) for m in outputs for term in terms],
+        "names": [m.name for m in outputs],
         "verdict": str(estimator.verdict_),
         "constant": estimator.constant_,
-        "kept": estimator.model_.posterior.kept,
+        "kept": [m.posterior.kept for m in outputs],
         "forced": estimator.model_.forced,
         "facts": estimator.model_.facts,
         "schema": estimator.model_.schema,
@@ -135,6 +148,13 @@ def answers(estimator: OAKRegressor, table: Any) -> dict[str, Any]:
         "names in": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
         "dropped": getattr(estimator, "dropped_variance_", None),
     }
+    if isinstance(estimator, OAKClassifier):
+        said["probabilities"] = estimator.predict_proba(table)
+        said["classes"] = (estimator.classes_.dtype.str, estimator.classes_.tolist())
+    else:
+        said["moments"] = estimator.predict(table, return_std=True)
+        said["interval"] = estimator.predict_interval(table)
+        said["draws"] = estimator.sample_y(table, 2)
     if kernel.orthogonal:
         said["transform"] = estimator.transform(table)
         said["names out"] = estimator.get_feature_names_out().tolist()

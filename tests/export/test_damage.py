@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from tests.export.models import fitted, frame, rows
+from tests.export.models import fitted, frame, model, rows
 
 import oakgp
 from oakgp import OAKRegressor
@@ -346,7 +346,7 @@ def test_every_entry_of_the_json_is_needed(path: Path, parts: tuple[Json, Tensor
         (("forced",), [[1, 0]], "'forced' holds .1, 0., not increasing"),
         (("forced",), [[9]], "'forced' holds .9., not a list of feature numbers below 5"),
         (("feature_names_in",), ["area"], "there is not one name for each column"),
-        (("scale",), 0, "noise and scale are not positive"),
+        (("scale",), 0, "not positive"),
         (("center",), "1", "'center' holds '1', not a finite number"),
         (("facts", "notes"), "none", "'notes' holds 'none', not list"),
         (("dropped_variance",), 1.5, "the dropped variance is no share"),
@@ -415,6 +415,58 @@ def test_float32_models_are_read_as_such(path: Path, parts: tuple[Json, Tensors]
     write(path, parts[0], {name: tensor.float() for name, tensor in parts[1].items()})
     mean = oakgp.load(path).predict(rows())
     np.testing.assert_allclose(mean, whole().predict(rows()), atol=1e-3)
+
+
+# Responses other than Gaussian.
+
+
+@pytest.fixture(scope="module", params=["three classes", "varying noise"])
+def others(request: pytest.FixtureRequest) -> tuple[Json, Tensors]:
+    description, tensors = describe(model(request.param))
+    return {"format": "oakgp-model", "version": 1, **json.loads(json.dumps(description))}, tensors
+
+
+def answers_or_is_refused(path: Path) -> bool:
+    try:
+        loaded = oakgp.load(path)
+    except ModelFileError:
+        return False
+    found = getattr(loaded, "predict_proba", loaded.predict)(rows())
+    assert np.isfinite(found).all()
+    return True
+
+
+def test_every_entry_of_a_response_is_checked(path: Path, others: tuple[Json, Tensors]) -> None:
+    given, tensors = others
+    for key in ("response", "classes"):
+        for at in places({key: given[key]}):
+            for wrong in WRONG:
+                description = deepcopy(given)
+                holder(description, at)[at[-1]] = wrong
+                write(path, description, tensors)
+                if answers_or_is_refused(path):
+                    found = (at[-1] in ("center", "scale"), wrong == holder(given, at)[at[-1]])
+                    assert any(found) or at[-1] in ("kept", 0, 1, 2), (at, wrong)
+            description = deepcopy(given)
+            inside = holder(description, at)
+            if isinstance(inside, dict):
+                del inside[at[-1]]
+                write(path, description, tensors)
+                refused(path)
+
+
+def test_every_tensor_of_a_response_is_checked(path: Path, others: tuple[Json, Tensors]) -> None:
+    description, tensors = others
+    for name in [name for name in tensors if "." in name]:
+        write(path, description, {k: t for k, t in tensors.items() if k != name})
+        refused(path)
+        for change in (lambda t: t[None], lambda t: t.float(), spoiled(float("inf"))):
+            if tensors[name].numel():
+                write(path, description, with_tensor(tensors, name, change))
+                refused(path)
+    for name in ("response.payload", "latent1.payload", "latent9.levels"):
+        write(path, description, {**tensors, name: torch.zeros(3)})
+        refused(path)
 
 
 def test_a_model_of_other_columns_is_refused(path: Path, parts: tuple[Json, Tensors]) -> None:

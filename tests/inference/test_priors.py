@@ -24,6 +24,12 @@ def density(priors: Priors, **options: bool) -> float:
     return float(space.log_prior(p))
 
 
+def test_the_unit_of_the_latent_function_scales_the_default_priors() -> None:
+    assert DEFAULT.in_units_of(1.0) == DEFAULT
+    assert DEFAULT.in_units_of(2.0).order_rate == DEFAULT.order_rate / 2.0
+    assert PAPER.in_units_of(2.0) == PAPER
+
+
 def test_each_density_by_hand() -> None:
     p = random_parameters(KERNEL, np.random.default_rng(3))
     orders = p.order_variances.numpy()

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
+from oakgp.response import as_array
 
 Array = NDArray[np.float64]
 
@@ -52,14 +52,10 @@ class Component:
         like = self.model.posterior.mean_weights
         x = torch.tensor(rows, dtype=like.dtype, device=like.device)
         mean, variance = self.model.posterior.mean_and_variance(x, self.term)
-        return self.model.scale * _numpy(mean), self.model.scale * _numpy(variance.sqrt())
+        return self.model.scale * as_array(mean), self.model.scale * as_array(variance.sqrt())
 
     def grid(self, i: int, a: Array, j: int, b: Array) -> tuple[Array, Array]:
         """Return mean and deviation over a grid of two features, each ``[len(b), len(a)]``."""
         first, second = np.meshgrid(a, b)
         mean, sd = self({i: first.ravel(), j: second.ravel()})
         return mean.reshape(first.shape), sd.reshape(first.shape)
-
-
-def _numpy(values: Tensor) -> Array:
-    return values.detach().cpu().to(torch.float64).numpy()

@@ -26,7 +26,6 @@ from oakgp.explain.mains import (
 from oakgp.explain.style import (
     DIVERGING,
     DOTS,
-    EFFECT,
     LINES,
     Numbers,
     level_texts,
@@ -91,12 +90,12 @@ def pair(
     return Lines(component, j, b, i, a, how)
 
 
-def _colour_bar(panels: list[Axes], limit: float) -> None:
+def _colour_bar(panels: list[Axes], limit: float, effect: str) -> None:
     """Add the scale of colours, white at 0, beside the last panel."""
     scale = ScalarMappable(Normalize(-limit, limit), DIVERGING)
     bar = panels[0].figure.colorbar(scale, ax=panels, aspect=24, pad=0.03, format=Numbers())
     bar.outline.set_visible(False)
-    bar.set_label(EFFECT)
+    bar.set_label(effect)
 
 
 class Surface(Pair):
@@ -116,6 +115,7 @@ class Surface(Pair):
         points: tuple[Array, Array] | None,
     ) -> None:
         self.a, self.b, self.points = a, b, points
+        self.effect = component.model.effect
         count = max(20, how.n_grid // 3)
         self.x, self.y = a.grid(count), b.grid(count)
         along = np.r_[a.coordinates(self.x), [np.nan] * a.has_missing]
@@ -145,7 +145,7 @@ class Surface(Pair):
 
     def annotate(self, panels: list[Axes], limit: float) -> None:
         """Add the bar of colours."""
-        _colour_bar(panels, limit)
+        _colour_bar(panels, limit, self.effect)
 
     def _draw_missing(self, ax: Axes, limit: float) -> None:
         x, y = _edges(self.x), _edges(self.y)
@@ -241,6 +241,7 @@ class Tiles(Pair):
         self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis, how: Settings
     ) -> None:
         self.all_a, self.all_b, self.bands = a, b, how.bands
+        self.effect = component.model.effect
         self.all_mean, self.all_sd = component.grid(i, a.codes, j, b.codes)
         self.limit = float(np.abs(self.all_mean).max())
         self.weight: Array = np.abs(self.all_mean) * b.shares[:, None] * a.shares
@@ -295,7 +296,7 @@ class Tiles(Pair):
 
     def annotate(self, panels: list[Axes], limit: float) -> None:
         """Add the bar of colours."""
-        _colour_bar(panels, limit)
+        _colour_bar(panels, limit, self.effect)
 
 
 def align(pairs: Sequence[Pair]) -> None:

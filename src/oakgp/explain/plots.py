@@ -21,9 +21,9 @@ from oakgp.explain.layout import Cell, place
 from oakgp.explain.mains import Settings, draw_main
 from oakgp.explain.pairs import Pair, pair
 from oakgp.explain.slices import slices
-from oakgp.explain.style import EFFECT, STYLE, percent, term_text
+from oakgp.explain.style import STYLE, percent, term_text
 from oakgp.kernels.terms import Term
-from oakgp.model import Model
+from oakgp.model import Label, Model
 from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
@@ -42,6 +42,7 @@ def plot_components(
     n_grid: int = 120,
     bands: float = 2.0,
     columns: int = 3,
+    output: Label | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw components of a fitted model, a panel for each.
@@ -49,7 +50,7 @@ def plot_components(
     Parameters
     ----------
     estimator : fitted estimator
-        An `oakgp.OAKRegressor`.
+        An `oakgp.OAKRegressor` or `oakgp.OAKClassifier`.
     X : table, optional
         Rows whose distribution is shown behind the effects; that of training when not given (it
         is known by up to 256 values a feature). Rows of X are also drawn over surfaces.
@@ -64,6 +65,9 @@ def plot_components(
         Half-width of bands and error bars, in posterior standard deviations.
     columns : int, default=3
         Panels side by side; a component of three or more features takes the place of two.
+    output : label, optional
+        Which latent function: a class, where there are three or more; ``"log noise"``. The first
+        one when not given, except of classes.
     figure : matplotlib figure or subfigure, optional
         Where to draw; a new figure when not given.
 
@@ -80,12 +84,12 @@ def plot_components(
     where the band includes 0. Values far from all others are out of the picture.
     A component of three or more features is shown over two of them, at three values of the others.
     """
-    model = fitted_model(estimator)
+    model = fitted_model(estimator).of(output)
     check_count("n_grid", n_grid, 2)
     check_count("columns", columns, 1)
     if not isinstance(bands, Real) or not 0 <= bands < np.inf:
         raise ValueError(f"bands={bands!r}: give a number of standard deviations, 0 or more")
-    chosen, shares = _chosen(estimator, model, terms, max_terms)
+    chosen, shares = _chosen(model, terms, max_terms)
     encoded = None if X is None else model.schema.encode(X)
     used = sorted({i for term in chosen for i in term})
     axes: dict[int, FeatureAxis] = {
@@ -105,12 +109,14 @@ def plot_components(
             title = _title(model, term, share, cell)
             component = Component(model, term, {})
             if len(term) == 1:
-                (ax,) = _panels(figure, grid, cell, 0)
+                (ax,) = _panels(figure, grid, cell, 0, model.effect)
                 draw_main(ax, component, term[0], axes[term[0]], how)
                 ax.set_title(title)
             else:
                 views = _views(component, axes, how, encoded)
-                _draw_views(_panels(figure, grid, cell, len(views)), title, views, cell)
+                _draw_views(
+                    _panels(figure, grid, cell, len(views), model.effect), title, views, cell
+                )
     return figure
 
 
@@ -126,9 +132,7 @@ def fitted_model(estimator: Any) -> Model:
     return model
 
 
-def _chosen(
-    estimator: Any, model: Model, terms: Any, max_terms: int
-) -> tuple[list[Term], list[float | None]]:
+def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[float | None]]:
     """Return the terms to draw and their shares (None for a model that is not orthogonal)."""
     orthogonal = model.posterior.kernel.orthogonal
     if terms is not None:
@@ -139,14 +143,14 @@ def _chosen(
                 f"terms={terms!r}: name at least one term, and not the constant, "
                 "which has nothing to draw (see constant_)"
             )
-        return chosen, _shares(estimator, model, chosen) if orthogonal else [None] * len(chosen)
+        return chosen, _shares(model, chosen) if orthogonal else [None] * len(chosen)
     check_count("max_terms", max_terms, 1)
     mains: list[Term] = [
         (i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms
     ]
     if not orthogonal:
         return mains[:max_terms], [None] * len(mains[:max_terms])
-    ranking = estimator.sobol_.ranking
+    ranking = model.sobol.ranking
     ranked = dict(zip(ranking.terms, ranking.shares, strict=True))
     kept = model.posterior.kept
     chosen = [term for term in ranked if kept is None or term in kept][:max_terms]
@@ -155,7 +159,7 @@ def _chosen(
     return chosen, [ranked.get(term, 0.0) for term in chosen]
 
 
-def _shares(estimator: Any, model: Model, terms: Sequence[Term]) -> list[float | None]:
+def _shares(model: Model, terms: Sequence[Term]) -> list[float | None]:
     """Return the Sobol indices of any terms, small ones too: sigma_r^4 a^T L_u a over the total."""
     posterior = model.posterior
     variances = np.zeros(len(terms))
@@ -164,7 +168,7 @@ def _shares(estimator: Any, model: Model, terms: Sequence[Term]) -> list[float |
         for k, term in enumerate(terms):
             product = pairs.matrices[list(term)].prod(dim=0)
             variances[k] += float(squares[len(term)] * (pairs.weights @ product))
-    total = estimator.sobol_.totals.variance
+    total = model.totals.variance
     return [max(0.0, float(v)) / total if total > 0 else 0.0 for v in variances]
 
 
@@ -173,7 +177,9 @@ def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:
     return term_text(model.label(term), _TITLE * cell.span - len(suffix)) + suffix
 
 
-def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) -> list[Axes]:
+def _panels(
+    figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int, effect: str
+) -> list[Axes]:
     """Return panels side by side in one place, with one vertical axis.
 
     They get a grid of their own: in the figure's grid their colour bar or legend would make every
@@ -186,7 +192,7 @@ def _panels(figure: Figure | SubFigure, grid: GridSpec, cell: Cell, count: int) 
     for each in spots:
         panels.append(figure.add_subplot(each, sharey=panels[0] if panels else None))
     if cell.column == 0:
-        panels[0].set_ylabel(EFFECT)  # unless a feature takes this axis
+        panels[0].set_ylabel(effect)  # unless a feature takes this axis
     return panels
 
 

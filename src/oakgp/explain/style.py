@@ -57,7 +57,6 @@ DIVERGING = "RdBu_r"
 STEPS = [1, 2, 2.5, 5, 10]
 
 MISSING = "missing"
-EFFECT = "effect on the response"
 
 
 def literal(text: object, limit: int | None = None) -> str:

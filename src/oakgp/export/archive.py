@@ -25,7 +25,7 @@ from oakgp.export.content import describe, restore
 from oakgp.export.entries import ModelFileError, require
 
 if TYPE_CHECKING:
-    from oakgp.estimators import OAKRegressor
+    from oakgp.estimators.base import BaseOAK
 
 FORMAT = "oakgp-model"
 VERSION = 1
@@ -54,7 +54,7 @@ _DAMAGE = (
 )
 
 
-def save(estimator: OAKRegressor, path: str | PathLike[str]) -> None:
+def save(estimator: BaseOAK, path: str | PathLike[str]) -> None:
     """Write a fitted estimator to one file; equal models give equal files, byte by byte.
 
     The file appears under its name only when it is complete: an interrupted save leaves the old
@@ -92,7 +92,7 @@ def _member(name: str, compression: int) -> zipfile.ZipInfo:
     return info
 
 
-def load(path: str | PathLike[str]) -> OAKRegressor:
+def load(path: str | PathLike[str]) -> BaseOAK:
     """Read a fitted estimator back from a file that `save` wrote.
 
     Settings come back as they were, but for a random generator (None) and arrays (lists).

@@ -10,45 +10,40 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from oakgp.export.columns import read_columns
-from oakgp.export.entries import (
-    ModelFileError,
-    count,
-    entry,
-    number,
-    present,
-    require,
-    term,
-    terms,
-    texts,
+from oakgp.export.entries import count, entry, number, present, require, term, terms, texts
+from oakgp.export.latents import map_tensors, read_posterior, weight_tensors
+from oakgp.export.response import (
+    describe_classes,
+    describe_response,
+    read_classes,
+    read_kept,
+    read_response,
+    response_tensors,
+    split_tensors,
 )
 from oakgp.export.settings import plain, restored
-from oakgp.kernels import CategoricalKernel
-from oakgp.kernels.additive import AdditiveKernel, Parameters
+from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Block, TermSet
 from oakgp.model import Facts, Model
 from oakgp.model_columns import ModelColumn
-from oakgp.posterior import KernelMap, Posterior
 
 if TYPE_CHECKING:
-    from oakgp.estimators import OAKRegressor
+    from oakgp.estimators.base import BaseOAK
 
 #: Estimators that a file can hold.
-ESTIMATORS = ("OAKRegressor",)
-
-_TURNED = "whitener_transposed"
+ESTIMATORS = ("OAKRegressor", "OAKClassifier")
 
 
-def describe(estimator: OAKRegressor) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return a fitted estimator as JSON-safe values and tensors."""
     name = type(estimator).__name__
     if name not in ESTIMATORS:
         raise TypeError(f"{name} cannot be saved; these can: {', '.join(ESTIMATORS)}")
     model = estimator._fitted()
-    kernel, parameters = model.posterior.kernel, model.posterior.parameters
+    kernel = model.posterior.kernel
     names = getattr(estimator, "feature_names_in_", None)
     description = {
         "estimator": name,
@@ -68,59 +63,50 @@ def describe(estimator: OAKRegressor) -> tuple[dict[str, Any], dict[str, Tensor]
         "kept": model.posterior.kept,
         "forced": model.forced,
         "facts": asdict(model.facts),
+        "response": describe_response(model),
+        "classes": describe_classes(getattr(estimator, "classes_", None)),
     }
     tensors = {
-        "anchors": model.posterior.features.x,
-        "mean_weights": model.posterior.mean_weights,
-        **_by_layout(model.posterior.whitener),
-        "lengthscales": parameters.lengthscales,
-        "scales": parameters.scales,
-        "order_variances": parameters.order_variances,
-        "noise": parameters.noise,
+        **map_tensors(model.posterior.features),
+        **weight_tensors(model.posterior),
+        **response_tensors(model),
     }
-    for k, (w, kappa) in enumerate(zip(parameters.mixing, parameters.diagonal, strict=True)):
-        tensors[f"mixing_{k}"], tensors[f"diagonal_{k}"] = w, kappa
     return description, {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
 
 
-def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegressor:
+def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> BaseOAK:
     """Return the estimator that `describe` was given."""
     from oakgp import estimators
 
-    tensors = dict(tensors)
-    if _TURNED in tensors:
-        tensors["whitener"] = tensors.pop(_TURNED).T
     name = entry(description, "estimator", str)
     require(name in ESTIMATORS, f"it holds the unknown estimator {name!r}; update oakgp")
     settings = entry(description, "settings", dict)
     schema, columns = read_columns(description)
     kernel = _kernel(entry(description, "kernel", dict), columns)
-    n, known = kernel.n_features, kernel.terms
-    kept = None
-    if present(description, "kept") is not None:
-        kept = terms(description, "kept", n, known)
-        require(() in kept, "the constant is not among the kept terms")
-    parameters = _parameters(kernel, tensors)
     noise, scale = number(description, "noise"), number(description, "scale")
-    require(noise > 0 and scale > 0, "noise and scale are not positive")
-    estimator: OAKRegressor = getattr(estimators, name)(
-        **{k: restored(v) for k, v in settings.items()}
-    )
-    estimator.model_ = Model(
+    has_response = present(description, "response") is not None
+    require(scale > 0, "scale is not positive")
+    require(noise == 0 if has_response else noise > 0, "the noise is not positive")
+    own, of_response = split_tensors(tensors)
+    estimator: BaseOAK = getattr(estimators, name)(**{k: restored(v) for k, v in settings.items()})
+    model = Model(
         schema=schema,
         columns=columns,
-        posterior=Posterior(
-            KernelMap(kernel, parameters, tensors["anchors"]),
-            tensors["mean_weights"],
-            tensors["whitener"],
-            noise,
-            kept,
-        ),
+        posterior=read_posterior(kernel, own, noise, read_kept(description, kernel.terms)),
         center=number(description, "center"),
         scale=scale,
         facts=_facts(entry(description, "facts", dict)),
-        forced=terms(description, "forced", n, known),
+        forced=terms(description, "forced", kernel.n_features, kernel.terms),
     )
+    classes = read_classes(present(description, "classes"))
+    require((classes is not None) == (name == "OAKClassifier"), "the classes do not fit")
+    require(has_response or not of_response, "there are tensors of a response, but no response")
+    if has_response:
+        model = read_response(model, entry(description, "response", dict), of_response, classes)
+    require(classes is None or has_response, "a classifier has no likelihood")
+    if classes is not None:
+        estimator.classes_ = classes
+    estimator.model_ = model
     estimator.n_iter_ = estimator.model_.facts.n_evaluations
     estimator.n_features_in_ = len(schema.columns)
     if present(description, "feature_names_in") is not None:
@@ -131,12 +117,6 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> OAKRegre
         estimator.dropped_variance_ = number(description, "dropped_variance")
         require(0 <= estimator.dropped_variance_ <= 1, "the dropped variance is no share")
     return estimator
-
-
-def _by_layout(whitener: Tensor) -> dict[str, Tensor]:
-    """Return a matrix as it lies in memory: with the other layout, products round differently."""
-    turned = not whitener.is_contiguous() and whitener.T.is_contiguous()
-    return {_TURNED: whitener.T} if turned else {"whitener": whitener}
 
 
 def _kernel(d: dict[str, Any], columns: tuple[ModelColumn, ...]) -> AdditiveKernel:
@@ -156,60 +136,6 @@ def _kernel(d: dict[str, Any], columns: tuple[ModelColumn, ...]) -> AdditiveKern
     require(() in found, "the constant is not among the terms")
     features = tuple(column.feature for column in columns)
     return AdditiveKernel(features, found, entry(d, "orthogonal", bool))
-
-
-def _parameters(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> Parameters:
-    """Return the hyperparameters, once all tensors are known to be sound."""
-    shapes = _shapes(kernel, tensors)
-    if set(tensors) != set(shapes):
-        odd = ", ".join(sorted(set(tensors) ^ set(shapes)))
-        raise ModelFileError(f"these tensors are missing or too many: {odd}")
-    for name, shape in shapes.items():
-        tensor = tensors[name]
-        found = tuple(tensor.shape)
-        require(found == shape, f"the tensor {name} has shape {found}, not {shape}")
-        kinds = (tensor.dtype, tensors["anchors"].dtype)
-        require(
-            kinds[0] == kinds[1] and kinds[0] in (torch.float32, torch.float64),
-            f"the tensor {name} is of {kinds[0]}, which does not fit",
-        )
-        # A missing value is NaN among the anchors, and nowhere else.
-        bad = torch.isinf(tensor) if name == "anchors" else ~torch.isfinite(tensor)
-        require(not bool(bad.any()), f"the tensor {name} holds values that are not finite")
-        if name.startswith(("noise", "lengthscales", "scales", "order_variances", "diagonal")):
-            require(
-                bool((tensor > 0).all()), f"the tensor {name} holds values that are not above 0"
-            )
-    n_categorical = len(kernel.categorical)
-    return Parameters(
-        tensors["lengthscales"],
-        tensors["scales"],
-        tensors["order_variances"],
-        tensors["noise"],
-        tuple(tensors[f"mixing_{k}"] for k in range(n_categorical)),
-        tuple(tensors[f"diagonal_{k}"] for k in range(n_categorical)),
-    )
-
-
-def _shapes(kernel: AdditiveKernel, tensors: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Return the shape that each tensor must have."""
-    d, m = kernel.n_features, tensors["mean_weights"].numel()
-    require(m > 0, "there are no anchors")
-    shapes: dict[str, tuple[int, ...]] = {
-        "anchors": (d, m),
-        "mean_weights": (m,),
-        "whitener": (tensors["whitener"].shape[0], m),
-        "lengthscales": (d,),
-        "scales": (d,),
-        "order_variances": (kernel.max_order + 1,),
-        "noise": (),
-    }
-    kernels = [feature.kernel for feature in kernel.features]
-    tables = [table for table in kernels if isinstance(table, CategoricalKernel)]
-    for k, table in enumerate(tables):
-        shapes[f"mixing_{k}"] = (table.n_levels, table.rank)
-        shapes[f"diagonal_{k}"] = (table.n_levels,)
-    return shapes
 
 
 def _facts(d: dict[str, Any]) -> Facts:

@@ -77,6 +77,8 @@ class TrainingData:
 def collapse(x: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:
     """Return the distinct pairs of input row and response, sorted, with their total weights.
 
+    ``x [n, d], y [n] or [n, k]`` (responses with what belongs to them, such as an offset).
+
     Everything a fit learns from is computed from these, so neither the order of the rows nor the
     choice between repeating and weighting them can change a digit. O(n d log n).
     """

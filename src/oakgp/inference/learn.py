@@ -6,24 +6,20 @@ last iterations, on all rows (or through the sparse bound), place the optimum in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oakgp.inference import exact, sparse
-from oakgp.inference.data import TrainingData
-from oakgp.inference.inducing import greedy_inducing
+from oakgp.inference.engines import Engine, Fitted, Objective
 from oakgp.inference.optimize import Optimum, minimise
-from oakgp.inference.space import ParameterSpace
-from oakgp.kernels.additive import Parameters
 from oakgp.ops.threads import threads_for
-from oakgp.posterior import Posterior
 
 Array = NDArray[np.float64]
+E = TypeVar("E", bound=Engine)
 
 _AHEAD = 1.0  # nats by which a further start must lead
 
@@ -57,6 +53,9 @@ class Schedule:
     tolerance
         A run ends when an iteration gains less than this many nats, or, beyond a thousand rows,
         this many per thousand rows.
+    finish_races
+        Whether a further start that ends its race ahead, but not by enough to go on at once, goes
+        on after all others have had their turn.
     """
 
     start_rows: int = 300
@@ -70,6 +69,22 @@ class Schedule:
     sparse_iterations: int = 25
     polish_rows: int = 20_000
     tolerance: float = 2e-2
+    finish_races: bool = False
+
+    def for_latents(self, count: int) -> Schedule:
+        """Return the schedule for a likelihood with so many latent functions.
+
+        Where sites are iterated, an evaluation takes several factorisations for each of them.
+        """
+        rows = 1000 if count == 1 else 700
+        return replace(
+            self,
+            exact_rows=min(self.exact_rows, rows),
+            middle_rows=min(self.middle_rows, rows),
+            sparse_rows=min(self.sparse_rows, 3000),
+            polish_rows=min(self.polish_rows, 10_000),
+            finish_races=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,8 @@ class Learned:
 
     Parameters
     ----------
-    posterior
-        Posterior given all rows.
+    fitted
+        Posterior given all rows, and the likelihood's parameters.
     engine
         ``"exact"`` or ``"sparse"``.
     log_evidence
@@ -87,103 +102,98 @@ class Learned:
     evidence_rows
         How many rows that was.
     converged
-        Whether the last run ended by its tolerance.
+        Whether the last run ended by its tolerance, and the posterior was found.
     n_evaluations
         Value-and-gradient calls over all stages.
-    jitter
-        Relative jitter the final factorisation needed.
     n_inducing
         Inducing points; 0 for the exact engine.
     """
 
-    posterior: Posterior
+    fitted: Fitted
     engine: str
     log_evidence: float
     evidence_rows: int
     converged: bool
     n_evaluations: int
-    jitter: float
     n_inducing: int
 
 
-def _subset(data: TrainingData, count: int, seed: int) -> TrainingData:
-    if data.n <= count:
-        return data
+def _subset(engine: E, count: int, seed: int) -> E:
+    """Return the engine of so many random rows, or the engine itself when it has no more."""
+    if engine.n <= count:
+        return engine
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(data.n, generator=generator)[:count].sort().values
-    return data.take(rows.to(data.y.device))
+    rows = torch.randperm(engine.n, generator=generator)[:count].sort().values
+    return engine.take(rows.to(engine.x.device))
 
 
-class Learner:
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run of the optimiser and the objective it left behind.
+
+    Parameters
+    ----------
+    optimum
+        Where it ended.
+    objective
+        What it minimised; a run that goes on over the same rows can begin with its state.
+    """
+
+    optimum: Optimum
+    objective: Objective
+
+
+class Learner(Generic[E]):
     """Runs the stages for one model and one data set.
 
     Parameters
     ----------
-    space
-        The hyperparameters and their priors.
-    data
-        All rows.
+    engine
+        Model and all rows.
     schedule
         Amounts of work.
     seed
         Of subsets and random starts.
     """
 
-    def __init__(
-        self, space: ParameterSpace, data: TrainingData, schedule: Schedule, seed: int
-    ) -> None:
-        self.space, self.data, self.schedule, self.seed = space, data, schedule, seed
+    def __init__(self, engine: E, schedule: Schedule, seed: int) -> None:
+        self.engine, self.schedule, self.seed = engine, schedule, seed
         self.n_evaluations = 0
 
     def _run(
-        self, value: Callable[[Parameters], Tensor], start: Array, n: int, iters: int
-    ) -> Optimum:
-        space = self.space
-
-        def objective(theta: Tensor) -> Tensor:
-            parameters = space.unpack(theta)
-            return value(parameters) - space.log_prior(parameters)
-
-        with threads_for(n):
+        self,
+        rows: E,
+        start: Array,
+        iters: int,
+        inducing: Tensor | None = None,
+        after: Objective | None = None,
+    ) -> Run:
+        """Improve a vector by the exact evidence, or the sparse bound, of some rows."""
+        objective = rows.objective(inducing, after)
+        with threads_for(rows.n):
             optimum = minimise(
                 objective,
                 start,
-                space.limits(),
+                rows.limits(),
                 max_iter=min(iters, self.schedule.max_iterations),
-                tolerance=self.schedule.tolerance * max(n, 1000) / 1000.0,
-                device=self.data.y.device,
-                dtype=self.data.y.dtype,
+                tolerance=self.schedule.tolerance * max(rows.n, 1000) / 1000.0,
+                device=rows.x.device,
+                dtype=rows.x.dtype,
             )
         self.n_evaluations += optimum.n_evaluations
-        return optimum
+        return Run(optimum, objective)
 
-    def run_exact(self, rows: TrainingData, start: Array, iterations: int) -> Optimum:
-        """Improve a vector by the exact evidence of some rows."""
-        kernel = self.space.kernel
-        return self._run(
-            lambda p: exact.negative_evidence(kernel, p, rows), start, rows.n, iterations
-        )
-
-    def run_sparse(
-        self, rows: TrainingData, inducing: Tensor, start: Array, iterations: int
-    ) -> Optimum:
-        """Improve a vector by the sparse bound of some rows."""
-        kernel = self.space.kernel
-        return self._run(
-            lambda p: sparse.negative_bound(kernel, p, rows, inducing), start, rows.n, iterations
-        )
-
-    def trial(self) -> Optimum:
+    def trial(self) -> Run:
         """Follow the first start for a few iterations on few rows: to compare transforms."""
-        rows = _subset(self.data, self.schedule.start_rows, self.seed)
+        rows = _subset(self.engine, self.schedule.start_rows, self.seed)
         start = self._start(self.schedule.starts[0])
-        return self.run_exact(rows, start, self.schedule.trial_iterations)
+        return self._run(rows, start, self.schedule.trial_iterations)
 
     def _start(self, pair: tuple[float, float]) -> Array:
         length, noise = pair
-        return self.space.start(length, noise, self.seed)
+        return self.engine.start(length, noise, self.seed)
 
-    def main_run(self, trial: Optimum | None = None) -> Optimum:
+    def main_run(self, trial: Run | None = None) -> Run:
         """Converge from the first start, and from any other that gets ahead of it on the way.
 
         All starts are followed on the main run's rows: with fewer, a simple function that misses
@@ -192,26 +202,36 @@ class Learner:
         rows = self._main_rows()
         first, *others = (self._start(pair) for pair in self.schedule.starts)
         if trial is None or rows.n > self.schedule.start_rows:
-            best = self.run_exact(rows, first, self.schedule.max_iterations)
+            best = self._run(rows, first, self.schedule.max_iterations)
         else:  # the trial saw the same rows
             best = self._go_on(rows, trial)
         for start in others:
-            end = self.run_exact(rows, start, self.schedule.race_iterations)
-            if end.value < best.path[min(len(end.path), len(best.path)) - 1] - _AHEAD:
+            end = self._run(rows, start, self.schedule.race_iterations)
+            path, other = end.optimum.path, best.optimum.path
+            if end.optimum.value < other[min(len(path), len(other)) - 1] - _AHEAD:
                 end = self._go_on(rows, end)
-            best = min(best, end, key=lambda optimum: optimum.value)
+            best = min(best, end, key=lambda run: run.optimum.value)
+        short = (
+            not best.optimum.converged
+            and len(best.optimum.path) <= self.schedule.race_iterations + 1
+        )
+        if self.schedule.finish_races and short:
+            best = self._go_on(rows, best)
         return best
 
-    def _main_rows(self) -> TrainingData:
-        if self.data.n <= self.schedule.exact_rows:
-            return self.data
-        return _subset(self.data, self.schedule.middle_rows, self.seed + 1)
+    def _main_rows(self) -> E:
+        if self.engine.n <= self.schedule.exact_rows:
+            return self.engine
+        return _subset(self.engine, self.schedule.middle_rows, self.seed + 1)
 
-    def _go_on(self, rows: TrainingData, begun: Optimum) -> Optimum:
-        rest = self.run_exact(rows, begun.theta, self.schedule.max_iterations)
-        return replace(rest, path=begun.path + rest.path[1:])
+    def _go_on(self, rows: E, begun: Run) -> Run:
+        rest = self._run(
+            rows, begun.optimum.theta, self.schedule.max_iterations, after=begun.objective
+        )
+        path = begun.optimum.path + rest.optimum.path[1:]
+        return replace(rest, optimum=replace(rest.optimum, path=path))
 
-    def learn(self, engine: str, n_inducing: int, trial: Optimum | None = None) -> Learned:
+    def learn(self, engine: str, n_inducing: int, trial: Run | None = None) -> Learned:
         """Run all stages and return the posterior given all rows.
 
         Parameters
@@ -223,39 +243,21 @@ class Learner:
         trial
             Where `trial` ended, to go on from there.
         """
-        optimum = self.main_run(trial)
+        run = self.main_run(trial)
         if engine == "auto":
-            engine = "exact" if self.data.n <= self.schedule.exact_rows else "sparse"
+            engine = "exact" if self.engine.n <= self.schedule.exact_rows else "sparse"
         if engine == "exact":
-            return self._finish_exact(optimum)
-        return self._finish_sparse(optimum, n_inducing)
+            return self._finish_exact(run)
+        return self._finish_sparse(run.optimum, n_inducing)
 
-    def _parameters(self, theta: Array) -> Parameters:
-        data = self.data
-        tensor = torch.tensor(theta, dtype=data.y.dtype, device=data.y.device)
-        return self.space.unpack(tensor)
-
-    def _finish_exact(self, optimum: Optimum) -> Learned:
-        data = self.data
-        if data.n > self._main_rows().n:
-            optimum = self.run_exact(data, optimum.theta, self.schedule.max_iterations)
-        parameters = self._parameters(optimum.theta)
-        posterior, jitter = exact.posterior(self.space.kernel, parameters, data)
-        evidence = -optimum.value - float(self.space.log_prior(parameters))
-        return Learned(
-            posterior,
-            "exact",
-            evidence,
-            data.n,
-            optimum.converged,
-            self.n_evaluations,
-            jitter,
-            0,
-        )
+    def _finish_exact(self, run: Run) -> Learned:
+        if self.engine.n > self._main_rows().n:
+            run = self._run(self.engine, run.optimum.theta, self.schedule.max_iterations)
+        return self._learned(run, "exact", self.engine.n, None)
 
     def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
-        kernel, schedule, data = self.space.kernel, self.schedule, self.data
-        few = _subset(data, schedule.sparse_rows, self.seed + 2)
+        schedule = self.schedule
+        few = _subset(self.engine, schedule.sparse_rows, self.seed + 2)
         # What the exact evidence of some rows favours may be more than the inducing points can
         # carry, so plain starts compete with it under the bound.
         starts = [optimum.theta, *(self._start(pair) for pair in schedule.starts[:1])]
@@ -263,35 +265,40 @@ class Learner:
             self._sparse_stage(few, theta, n_inducing, schedule.trial_iterations)
             for theta in starts
         ]
-        optimum = min(ends, key=lambda end: end.value)
+        run = min(ends, key=lambda end: end.optimum.value)
         rows, stages = few, [schedule.sparse_iterations]
-        if data.n > few.n:
+        if self.engine.n > few.n:
             stages.append(schedule.max_iterations)
         for iterations in stages:  # inducing points follow the hyperparameters
-            optimum = self._sparse_stage(rows, optimum.theta, n_inducing, iterations)
-            rows = _subset(data, schedule.polish_rows, self.seed + 2)
-        parameters = self._parameters(optimum.theta)
-        inducing = greedy_inducing(kernel, parameters, data.x, n_inducing, self.seed)
-        posterior, jitter = sparse.posterior(kernel, parameters, data, inducing)
-        evidence = -optimum.value - float(self.space.log_prior(parameters))
-        return Learned(
-            posterior,
-            "sparse",
-            evidence,
-            rows.n,
-            optimum.converged,
-            self.n_evaluations,
-            jitter,
-            len(inducing),
-        )
+            run = self._sparse_stage(rows, run.optimum.theta, n_inducing, iterations, run.objective)
+            rows = _subset(self.engine, schedule.polish_rows, self.seed + 2)
+        inducing = self.engine.choose_inducing(run.optimum.theta, n_inducing, self.seed)
+        return self._learned(run, "sparse", rows.n, inducing)
 
     def _sparse_stage(
-        self, rows: TrainingData, theta: Array, n_inducing: int, iterations: int
-    ) -> Optimum:
-        """Choose inducing points, set the noise they call for, and improve the vector."""
-        kernel, space = self.space.kernel, self.space
-        parameters = self._parameters(theta)
-        inducing = greedy_inducing(kernel, parameters, rows.x, n_inducing, self.seed)
-        noise = sparse.best_noise(kernel, parameters, rows, inducing, space.bounds.noise)
-        start = space.pack(replace(parameters, noise=parameters.noise.new_tensor(noise)))
-        return self.run_sparse(rows, inducing, start, iterations)
+        self,
+        rows: E,
+        theta: Array,
+        n_inducing: int,
+        iterations: int,
+        after: Objective | None = None,
+    ) -> Run:
+        """Choose inducing points, make the vector fit for them, and improve it."""
+        inducing = rows.choose_inducing(theta, n_inducing, self.seed)
+        start = rows.before_sparse(theta, inducing)
+        return self._run(rows, start, iterations, inducing, after)
+
+    def _learned(
+        self, run: Run, engine: str, evidence_rows: int, inducing: Tensor | None
+    ) -> Learned:
+        optimum = run.optimum
+        fitted = self.engine.finish(optimum.theta, inducing, run.objective)
+        return Learned(
+            fitted,
+            engine,
+            -optimum.value - self.engine.log_prior(optimum.theta),
+            evidence_rows,
+            optimum.converged and fitted.converged,
+            self.n_evaluations,
+            0 if inducing is None else len(inducing),
+        )

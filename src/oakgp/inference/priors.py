@@ -8,7 +8,7 @@ explanation the likelier one, by a few nats at most; a hundred rows of real stru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -41,8 +41,23 @@ class Priors:
     scale_spread: float
     noise: tuple[float, float] | None
 
+    def in_units_of(self, variance: float) -> Priors:
+        """Return the same priors for latent functions whose natural variance is not 1.
+
+        The paper's priors are on single components and stay as they were published.
+        """
+        if not self.whole_orders:
+            return self
+        return replace(self, order_rate=self.order_rate / variance)
+
     def log_density(
-        self, kernel: AdditiveKernel, parameters: Parameters, *, scales: bool, tied: bool
+        self,
+        kernel: AdditiveKernel,
+        parameters: Parameters,
+        *,
+        scales: bool,
+        tied: bool,
+        noise: bool = True,
     ) -> Tensor:
         """Return the log density of all hyperparameters, up to a constant.
 
@@ -54,6 +69,8 @@ class Priors:
             Whether the feature variances are learned.
         tied
             Whether all order variances are one number, which then counts once.
+        noise
+            Whether there is a noise variance.
         """
         p = parameters
         variances = p.order_variances[:1] if tied else p.order_variances
@@ -65,7 +82,7 @@ class Priors:
             total = total - self.roughness * (1.0 / p.lengthscales[numeric]).sum()
         if scales:
             total = total - 0.5 * (p.scales.log() ** 2).sum() / self.scale_spread**2
-        if self.noise is not None:
+        if noise and self.noise is not None:
             median, spread = self.noise
             total = total - 0.5 * ((p.noise / median).log() / spread) ** 2
         # A weak Gaussian on W and an exponential on kappa keep the scale of a categorical kernel

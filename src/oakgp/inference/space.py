@@ -44,6 +44,8 @@ class ParameterSpace:
         Limits.
     priors
         What hyperparameters are likely.
+    learn_noise
+        Whether there is a noise variance; latent functions of other likelihoods have none.
     """
 
     kernel: AdditiveKernel
@@ -51,6 +53,7 @@ class ParameterSpace:
     tied: bool = False
     bounds: Bounds = field(default_factory=Bounds)
     priors: Priors = DEFAULT
+    learn_noise: bool = True
 
     @property
     def numeric(self) -> list[int]:
@@ -61,14 +64,14 @@ class ParameterSpace:
     def _sizes(self) -> tuple[int, int, int, int]:
         n_scales = self.kernel.n_features if self.learn_scales else 0
         n_orders = 1 if self.tied else self.kernel.max_order + 1
-        return len(self.numeric), n_scales, n_orders, 1
+        return len(self.numeric), n_scales, n_orders, int(self.learn_noise)
 
     def _categorical(self) -> list[CategoricalKernel]:
         return [f.kernel for f in self.kernel.features if isinstance(f.kernel, CategoricalKernel)]
 
     def unpack(self, theta: Tensor) -> Parameters:
         """Return the hyperparameters of a vector, differentiable."""
-        n_length, n_scales, n_orders, _ = self._sizes
+        n_length, n_scales, n_orders, n_noise = self._sizes
         d = self.kernel.n_features
         lengthscales = theta.new_ones(d)
         position = n_length
@@ -83,8 +86,10 @@ class ParameterSpace:
         position += n_orders
         if self.tied:
             orders = orders.expand(self.kernel.max_order + 1)
-        noise = torch.exp(theta[position])
-        position += 1
+        noise = theta.new_ones(())
+        if n_noise:
+            noise = torch.exp(theta[position])
+            position += 1
         mixing, diagonal = [], []
         for kernel in self._categorical():
             count = kernel.n_levels * kernel.rank
@@ -103,7 +108,8 @@ class ParameterSpace:
             pieces.append(np.log(p.scales.numpy()))
         orders = np.log(p.order_variances.numpy())
         pieces.append(orders[:1] if self.tied else orders)
-        pieces.append(np.log(p.noise.numpy()).reshape(1))
+        if self.learn_noise:
+            pieces.append(np.log(p.noise.numpy()).reshape(1))
         for w, kappa in zip(p.mixing, p.diagonal, strict=True):
             pieces += [w.numpy().reshape(-1), np.log(kappa.numpy())]
         low, high = np.array(self.limits()).T
@@ -111,11 +117,12 @@ class ParameterSpace:
 
     def limits(self) -> list[tuple[float, float]]:
         """Return the bounds of each entry of the vector."""
-        n_length, n_scales, n_orders, _ = self._sizes
         b = self.bounds
-        logs = [(b.lengthscale, n_length), (b.scale, n_scales), (b.order_variance, n_orders)]
+        pairs = (b.lengthscale, b.scale, b.order_variance, b.noise)
         limits = [
-            tuple(np.log(pair)) for pair, count in [*logs, (b.noise, 1)] for _ in range(count)
+            tuple(np.log(pair))
+            for pair, count in zip(pairs, self._sizes, strict=True)
+            for _ in range(count)
         ]
         for kernel in self._categorical():
             limits += [b.mixing] * (kernel.n_levels * kernel.rank)
@@ -150,5 +157,9 @@ class ParameterSpace:
     def log_prior(self, parameters: Parameters) -> Tensor:
         """Return the log density of the priors, up to a constant."""
         return self.priors.log_density(
-            self.kernel, parameters, scales=self.learn_scales, tied=self.tied
+            self.kernel,
+            parameters,
+            scales=self.learn_scales,
+            tied=self.tied,
+            noise=self.learn_noise,
         )

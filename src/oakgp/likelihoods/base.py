@@ -63,6 +63,11 @@ class Likelihood(ABC):
     support : str
         Where responses live: ``"real"``, ``"positive"``, ``"unit"`` (between 0 and 1),
         ``"count"``, ``"binary"`` or ``"classes"``.
+    latent_scale : str
+        What the components of the first latent function add up to, in words.
+    latent_unit : float
+        Variance of a latent function that the default priors take for 1: that of the noise with
+        which the sign of the latent value would be the response, where there is such a noise.
     log_concave : bool
         Whether log p(y | f) is concave in each latent value: then no site precision is negative.
     """
@@ -72,6 +77,8 @@ class Likelihood(ABC):
     parameter_bounds: ClassVar[tuple[tuple[float, float], ...]] = ()
     support: ClassVar[quantiles.Support]
     log_concave: ClassVar[bool]
+    latent_scale: ClassVar[str] = "response"
+    latent_unit: ClassVar[float] = 1.0
 
     @property
     def latent_names(self) -> tuple[str, ...]:

@@ -74,6 +74,8 @@ class BernoulliLogit(Bernoulli):
     """P(y = 1) = 1 / (1 + e^-f)."""
 
     name: ClassVar[str] = "bernoulli_logit"
+    latent_scale: ClassVar[str] = "log odds"
+    latent_unit: ClassVar[float] = math.pi**2 / 3.0  # of the logistic distribution
 
     def probability(self, f: Tensor) -> Tensor:
         """Return the logistic function."""
@@ -99,6 +101,7 @@ class BernoulliProbit(Bernoulli):
     """P(y = 1) = Phi(f); its average over a Gaussian is Phi(mean / sqrt(1 + variance))."""
 
     name: ClassVar[str] = "bernoulli_probit"
+    latent_scale: ClassVar[str] = "probit"
 
     def probability(self, f: Tensor) -> Tensor:
         """Return Phi."""

@@ -26,6 +26,7 @@ class Beta(Likelihood):
     """
 
     name: ClassVar[str] = "beta"
+    latent_scale: ClassVar[str] = "log odds of the mean"
     parameter_names: ClassVar[tuple[str, ...]] = ("precision",)
     parameter_bounds: ClassVar[tuple[tuple[float, float], ...]] = ((1e-2, 1e5),)
     support: ClassVar[quantiles.Support] = "unit"

@@ -26,6 +26,7 @@ class Gamma(Likelihood):
     """
 
     name: ClassVar[str] = "gamma"
+    latent_scale: ClassVar[str] = "log mean"
     parameter_names: ClassVar[tuple[str, ...]] = ("shape",)
     parameter_bounds: ClassVar[tuple[tuple[float, float], ...]] = ((1e-2, 1e4),)
     support: ClassVar[quantiles.Support] = "positive"

@@ -31,6 +31,7 @@ class NegativeBinomial(Likelihood):
     """
 
     name: ClassVar[str] = "negative_binomial"
+    latent_scale: ClassVar[str] = "log mean"
     parameter_names: ClassVar[tuple[str, ...]] = ("dispersion",)
     parameter_bounds: ClassVar[tuple[tuple[float, float], ...]] = ((1e-6, 1e3),)
     support: ClassVar[quantiles.Support] = "count"

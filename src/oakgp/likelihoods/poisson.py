@@ -24,6 +24,7 @@ class Poisson(Likelihood):
     """
 
     name: ClassVar[str] = "poisson"
+    latent_scale: ClassVar[str] = "log mean"
     support: ClassVar[quantiles.Support] = "count"
     log_concave: ClassVar[bool] = True
 

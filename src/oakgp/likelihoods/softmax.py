@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,8 @@ class Softmax(Likelihood):
 
     n_classes: int
     name: ClassVar[str] = "softmax"
+    latent_scale: ClassVar[str] = "class's score"
+    latent_unit: ClassVar[float] = math.pi**2 / 6.0  # of the Gumbel distribution
     support: ClassVar[quantiles.Support] = "classes"
     log_concave: ClassVar[bool] = True
 

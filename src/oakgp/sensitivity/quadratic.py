@@ -8,7 +8,7 @@ matrix product. The pairs are visited in blocks: nothing of size d m^2 need be h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -51,10 +51,19 @@ class PairBlocks:
         Whose weights and anchors.
     with_precision
         Whether the blocks carry the entries of W^T W.
+    others
+        Posteriors with the same kernel, hyperparameters and anchors (the classes of a softmax):
+        ``weights`` and ``precision`` are then averages, and so is every variance made of them.
     """
 
-    def __init__(self, posterior: Posterior, with_precision: bool = False) -> None:
+    def __init__(
+        self,
+        posterior: Posterior,
+        with_precision: bool = False,
+        others: Sequence[Posterior] = (),
+    ) -> None:
         self._posterior = posterior
+        self._others = tuple(others)
         self._with_precision = with_precision
         self._kept: list[PairBlock] | None = None
         m = posterior.features.size
@@ -77,7 +86,8 @@ class PairBlocks:
     def _make(self) -> Iterator[PairBlock]:
         posterior = self._posterior
         kernel, parameters = posterior.kernel, posterior.parameters
-        x, a, w = posterior.features.anchors.x, posterior.mean_weights, posterior.whitener
+        x = posterior.features.anchors.x
+        all_of_them = (posterior, *self._others)
         m = posterior.features.size
         step = max(1, _BLOCK_ENTRIES[self._device] // m)
         points = kernel.sobol_points(parameters, x)
@@ -90,6 +100,14 @@ class PairBlocks:
             matrices = squares * torch.stack([p.matrix(rows, columns) for p in points])
             precision = None
             if self._with_precision:
-                precision = (double * (w[:, rows].T @ w[:, columns])).reshape(-1)
-            weights = double * torch.outer(a[rows], a[columns])
+                products = [p.whitener[:, rows].T @ p.whitener[:, columns] for p in all_of_them]
+                precision = (double * _average(products)).reshape(-1)
+            outer = [
+                torch.outer(p.mean_weights[rows], p.mean_weights[columns]) for p in all_of_them
+            ]
+            weights = double * _average(outer)
             yield PairBlock(weights.reshape(-1), precision, matrices.flatten(start_dim=1))
+
+
+def _average(matrices: Sequence[Tensor]) -> Tensor:
+    return matrices[0] if len(matrices) == 1 else torch.stack(list(matrices)).mean(dim=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -114,6 +115,8 @@ def sobol_indices(
 ) -> SobolIndices:
     """Return the Sobol indices of a model.
 
+    Of several classes, all variances are averages over these.
+
     Parameters
     ----------
     model
@@ -133,7 +136,7 @@ def _indices(
     model: Model, n_terms: int, min_share: float, coverage: float, n_samples: int, seed: int
 ) -> SobolIndices:
     posterior = model.posterior
-    blocks = PairBlocks(posterior, with_precision=True)
+    blocks = model.blocks(with_precision=True)
     # From the blocks at hand, unless the verdict had them made already.
     totals = model.__dict__.get("totals") or sobol_totals(posterior, blocks)
     expected = expected_totals(posterior, blocks)
@@ -144,7 +147,8 @@ def _indices(
         (i,) for i in range(d) if (i,) in posterior.kernel.terms and (i,) not in listed
     ]
     tails = (50 * (1 - coverage), 50 * (1 + coverage))
-    drawn = _draw(posterior, [*listed, *mains], expected, blocks, n_samples, seed, tails)
+    pooled = model.posteriors if model.pooled else (posterior,)
+    drawn = _draw(pooled, [*listed, *mains], expected, blocks, n_samples, seed, tails)
 
     terms = drawn.shares([[k] for k in range(len(listed))], np.zeros(len(listed)))
     variance = max(totals.variance, _TINY)
@@ -184,7 +188,7 @@ def _indices(
 
 
 def _draw(
-    posterior: Posterior,
+    posteriors: tuple[Posterior, ...],
     terms: list[Term],
     expected: Totals,
     blocks: PairBlocks,
@@ -194,8 +198,12 @@ def _draw(
 ) -> _Draws:
     if not terms:
         return _Draws([], np.zeros(0), np.zeros((n_samples, 0)), expected.variance, tails)
-    means = posterior_variances(posterior, terms, blocks)
-    draws = sample_variances(posterior, terms, n_samples, seed, means)
+    means = posterior_variances(posteriors[0], terms, blocks)
+    if len(posteriors) == 1:
+        draws = sample_variances(posteriors[0], terms, n_samples, seed, means)
+    else:
+        each = [sample_variances(p, terms, n_samples, seed + k) for k, p in enumerate(posteriors)]
+        draws = torch.stack(each).mean(dim=0)
     rest = max(0.0, expected.variance - float(means.sum()))
     return _Draws(terms, means.cpu().numpy(), draws.cpu().numpy(), rest, tails)
 
