@@ -3,7 +3,7 @@
     python -m benchmarks.ops --out results.json
 
 1000 x 1000 pairs, 8 features, all 8 orders, float64: value and gradient by every parameter. All
-contestants take turns within each round, so that a busy machine slows them alike; medians of CPU
+contestants but the reference take turns, so that a busy machine slows them alike; medians of CPU
 time (all threads) over the rounds are compared. ``numpy.exp`` is given the 8 million numbers that
 a straightforward kernel would exponentiate.
 """
@@ -82,17 +82,21 @@ def contestants() -> dict[str, Callable[[], object]]:
 def measure(rounds: int) -> dict[str, dict[str, float]]:
     """Return median wall and CPU time of each contestant and its CPU time in ``numpy.exp``s."""
     calls = contestants()
-    for call in calls.values():  # compiles, warms up
+    for call in reversed(calls.values()):  # compiles, warms up
         call()
     walls: dict[str, list[float]] = {name: [] for name in calls}
     cpus: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            gc.collect()  # or it falls, at 100 ms, to whoever comes after the reference's graph
-            sleep(REST)
-            _, time = timed(call)
-            walls[name].append(time.wall)
-            cpus[name].append(time.cpu)
+    # The reference by itself: the memory it leaves is given back at the cost of whoever frees next.
+    last = [name for name in calls if name.startswith("reference")]
+    for group in ([name for name in calls if name not in last], last):
+        for _ in range(rounds):
+            for name in group:
+                gc.collect()
+                sleep(REST)
+                result, time = timed(calls[name])
+                del result
+                walls[name].append(time.wall)
+                cpus[name].append(time.cpu)
     unit = statistics.median(cpus["numpy.exp"])
     return {
         name: {

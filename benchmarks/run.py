@@ -39,7 +39,8 @@ def figures(record: dict[str, Any]) -> Iterator[tuple[str, float, float]]:
             if key in case:
                 yield f"{name}: {key}", case[key], SLOWER
     for name, mean in record.get("accuracy", {}).items():
-        yield f"{name}: RMSE", mean["rmse"], WORSE
+        # Only means over the same splits compare.
+        yield f"{name}: RMSE, {mean['splits']} splits", mean["rmse"], WORSE
 
 
 def compare(new: dict[str, Any], old: dict[str, Any] | None) -> None:
