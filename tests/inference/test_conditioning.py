@@ -55,9 +55,9 @@ def test_sparse_is_dense_algebra(seed: int) -> None:
     k, (first, precision) = gram(seed), sites(seed)
     kuu = k[:M, :M] + 1e-8 * np.trace(k[:M, :M]) / M * np.eye(M)
     projection = np.linalg.solve(kuu, k[:M]).T
-    s, l = precision.numpy(), first.numpy()  # noqa: E741
+    s = precision.numpy()
     cov = np.linalg.inv(np.linalg.inv(kuu) + (projection.T * s) @ projection)
-    mean = cov @ projection.T @ l
+    mean = cov @ projection.T @ first.numpy()
     q = SparsePrior(*matrices("sparse", k)).condition(first, precision)
     rest = np.diag(k - projection @ k[:M])
     np.testing.assert_allclose(q.mean, projection @ mean, atol=1e-10)

@@ -74,15 +74,15 @@ def test_slopes_are_those_of_the_value(name: str) -> None:
     mean, variance = moments(case.likelihood.n_latents, o.n)
     got = expectation(case.likelihood, case.theta, o, mean, variance)
     step = 1e-5
-    for l in range(case.likelihood.n_latents):  # noqa: E741
+    for latent in range(case.likelihood.n_latents):
         move = torch.zeros_like(mean)
-        move[l] = step
+        move[latent] = step
         for by, ends in (
             (got.by_mean, [(mean + move, variance), (mean - move, variance)]),
             (got.by_variance, [(mean, variance + move), (mean, variance - move)]),
         ):
             high, low = (expectation(case.likelihood, case.theta, o, *m).value for m in ends)
-            np.testing.assert_allclose(by[l], (high - low) / (2 * step), rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(by[latent], (high - low) / (2 * step), rtol=1e-6, atol=1e-7)
 
 
 @every

@@ -9,7 +9,7 @@ from tests.references import dense_atoms, draws, kernel_cases, kernel_values, me
 
 from oakgp.kernels import KERNELS, CategoricalKernel, Periodic, RadialKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.kernels.constrained import Feature, embeddings, mean_variance, sobol_matrix
+from oakgp.kernels.constrained import Feature, SobolPoints, embeddings, mean_variance
 from oakgp.kernels.terms import term_set
 from oakgp.measures import Categorical, Empirical, Measure
 
@@ -146,7 +146,9 @@ def test_sobol_matrix_equals_quadrature(kernel: RadialKernel, measure: Measure) 
     nodes, p = dense_atoms(measure, panels=150)
     for length in LENGTHSCALES:
         truth = (matrix(feature, a, nodes, length) * p) @ matrix(feature, nodes, b, length)
-        got = sobol_matrix(feature, tensor(a), tensor(b), tensor(length), NO_TABLE).numpy()
+        both = tensor(np.r_[a, b])
+        points = SobolPoints(feature, both, tensor(length), NO_TABLE, tensor(1.0))
+        got = points.matrix(slice(len(a)), slice(len(a), None)).numpy()
         np.testing.assert_allclose(got, truth, atol=3 * quadrature_error(kernel, measure))
         own, q = measure.atoms
         sums = (matrix(feature, a, own, length) * q) @ matrix(feature, own, b, length)
@@ -168,7 +170,8 @@ def test_sobol_matrix_equals_monte_carlo_with_the_square_of_the_scale(
     samples = 2.5 * matrix(features[1], x, a, 0.8)
     products = samples[:, :, None] * samples[:, None, :]
     error = products.std(axis=0) / np.sqrt(len(x))
-    got = additive.sobol_matrix(parameters, 1, tensor(a), tensor(a)).numpy()
+    points = additive.sobol_points(parameters, tensor([a, a]))[1]
+    got = points.matrix(slice(None), slice(None)).numpy()
     bound = 5 * error + 3 * 2.5**2 * quadrature_error(kernel, measure)
     assert (np.abs(got - products.mean(axis=0)) < bound).all()
     assert (np.linalg.eigvalsh(got) > -1e-9).all()
@@ -192,7 +195,8 @@ def test_categorical_sobol_matrix_equals_monte_carlo(n_levels: int, has_missing:
         (tensor(kappa),),
     )
     codes = torch.arange(kernel.table_size, dtype=torch.float64)
-    got = additive.sobol_matrix(parameters, 0, codes, codes).numpy()
+    (points,) = additive.sobol_points(parameters, codes[None])
+    got = points.matrix(slice(None), slice(None)).numpy()
     table = 2.5 * additive.tables(parameters)[0].numpy()
     x = rng.choice(kernel.n_known, 40_000, p=shares)
     products = table[x][:, :, None] * table[x][:, None, :]

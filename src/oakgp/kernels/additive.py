@@ -210,20 +210,11 @@ class AdditiveKernel:
         product: Tensor = z[list(term)].prod(dim=0)
         return weights.order_variances[len(term)] * product
 
-    def sobol_matrix(self, parameters: Parameters, i: int, a: Tensor, b: Tensor) -> Tensor:
-        """Return scale_i^2 E[k~_i(X, a) k~_i(X, b)] for coordinates of feature i, ``[n, m]``."""
-        table = self.tables(parameters)[i]
-        matrix = constrained.sobol_matrix(self.features[i], a, b, parameters.lengthscales[i], table)
-        return parameters.scales[i] ** 2 * matrix
-
     def sobol_points(self, parameters: Parameters, x: Tensor) -> list[SobolPoints]:
-        """Return the points ``[d, n]`` ready for blocks of each feature's E[k~(X, a) k~(X, b)].
-
-        The scales c_i^2 are left to the caller.
-        """
+        """Return the coordinates ``[d, n]`` ready for blocks of c_i^2 E[k~_i(X, a) k~_i(X, b)]."""
         tables = self.tables(parameters)
         return [
-            SobolPoints(f, x[i], parameters.lengthscales[i], tables[i])
+            SobolPoints(f, x[i], parameters.lengthscales[i], tables[i], parameters.scales[i])
             for i, f in enumerate(self.features)
         ]
 

@@ -79,7 +79,7 @@ def embeddings(features: Sequence[Feature], x: Tensor, lengthscales: Tensor) -> 
 
 
 class SobolPoints:
-    """Points of one feature, ready for blocks of L(a, b) = E_p[k~(X, a) k~(X, b)].
+    """Points of one feature, ready for blocks of L(a, b) = c^2 E_p[k~(X, a) k~(X, b)].
 
     Expanding k~ = k - t t' gives the four integrals of the paper's appendix F; the last carries
     E[t^2], which holds the full fourth power of the kernel's scale. What depends on one point only
@@ -93,10 +93,14 @@ class SobolPoints:
         ``[n]`` coordinates.
     lengthscale, table
         Its hyperparameters; the table is empty for numeric features.
+    scale
+        c, the feature's variance.
     """
 
-    def __init__(self, feature: Feature, x: Tensor, lengthscale: Tensor, table: Tensor) -> None:
-        self.feature, self.x, self.lengthscale = feature, x, lengthscale
+    def __init__(
+        self, feature: Feature, x: Tensor, lengthscale: Tensor, table: Tensor, scale: Tensor
+    ) -> None:
+        self.feature, self.x, self.lengthscale, self.scale = feature, x, lengthscale, scale
         kernel, measure = feature.kernel, feature.measure
         if isinstance(kernel, CategoricalKernel):
             _, self.weights = measure.node_tensors(x)
@@ -109,6 +113,9 @@ class SobolPoints:
 
     def matrix(self, rows: slice, columns: slice) -> Tensor:
         """Return L between two ranges of the points, ``[n, m]``."""
+        return self.scale**2 * self._unit_matrix(rows, columns)
+
+    def _unit_matrix(self, rows: slice, columns: slice) -> Tensor:
         kernel = self.feature.kernel
         if isinstance(kernel, CategoricalKernel):
             return (self.rows[rows] * self.weights) @ self.rows[columns].T
@@ -117,14 +124,6 @@ class SobolPoints:
         )
         (ta, tb), (ca, cb) = ((v[rows], v[columns]) for v in (self.embedding, self.moment))
         return moment - torch.outer(ta, cb - self.square * tb) - torch.outer(ca, tb)
-
-
-def sobol_matrix(
-    feature: Feature, a: Tensor, b: Tensor, lengthscale: Tensor, table: Tensor
-) -> Tensor:
-    """Return L(a_i, b_j) = E_p[k~(X, a_i) k~(X, b_j)], ``[n, m]``."""
-    points = SobolPoints(feature, torch.cat([a, b]), lengthscale, table)
-    return points.matrix(slice(len(a)), slice(len(a), None))
 
 
 def mean_variance(feature: Feature, lengthscale: Tensor, table: Tensor) -> Tensor:

@@ -91,13 +91,12 @@ class PairBlocks:
         m = posterior.features.size
         step = max(1, _BLOCK_ENTRIES[self._device] // m)
         points = kernel.sobol_points(parameters, x)
-        squares = (parameters.scales**2)[:, None, None]
         for first in range(0, m, step):
             rows, columns = slice(first, min(first + step, m)), slice(first, m)
             count = rows.stop - first
             double = torch.full((count, m - first), 2.0, dtype=x.dtype, device=x.device)
             double[:, :count] = 1.0
-            matrices = squares * torch.stack([p.matrix(rows, columns) for p in points])
+            matrices = torch.stack([p.matrix(rows, columns) for p in points])
             precision = None
             if self._with_precision:
                 products = [p.whitener[:, rows].T @ p.whitener[:, columns] for p in all_of_them]

@@ -137,9 +137,7 @@ def _indices(
 ) -> SobolIndices:
     posterior = model.posterior
     blocks = model.blocks(with_precision=True)
-    # From the blocks at hand, unless the verdict had them made already.
-    totals = model.__dict__.get("totals") or sobol_totals(posterior, blocks)
-    expected = expected_totals(posterior, blocks)
+    totals, expected = sobol_totals(posterior, blocks), expected_totals(posterior, blocks)
     ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
     listed: list[Term] = list(ranking.terms)
     d = posterior.kernel.n_features
