@@ -28,7 +28,7 @@ class RowError(ValueError):
 
     def at(self, where: str, row: int) -> RowError:
         """Return the same fault with the row's number in the whole, and what the whole is."""
-        return RowError(f"{where}: {self.before}", row, self.after)
+        return RowError(f"{where}: {self.before}" if where else self.before, row, self.after)
 
 
 def check_count(name: str, value: Any, least: int) -> None:

@@ -147,6 +147,12 @@ def take_rows(table: Any, rows: npt.NDArray[np.intp]) -> Any:
     return _as_array(table)[rows] if frame is None else frame[rows].to_native()
 
 
+def slice_rows(table: Any, start: int, stop: int) -> Any:
+    """Return consecutive rows of a table of any supported library, without a copy."""
+    frame = _as_frame(table)
+    return _as_array(table)[start:stop] if frame is None else frame[start:stop].to_native()
+
+
 def as_text(value: object) -> str:
     """Write a level of a mixed column as text, so that 1 and 1.0 are one level."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
