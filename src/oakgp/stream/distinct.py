@@ -28,7 +28,10 @@ class DistinctCount:
             hashes = hashes[hashes < self.smallest[-1]]
             if not len(hashes):
                 return
-        self.smallest = np.union1d(self.smallest, hashes)[:_KEPT]
+        both = np.sort(np.concatenate([self.smallest, hashes]))
+        new = np.ones(len(both), dtype=bool)
+        np.not_equal(both[1:], both[:-1], out=new[1:])
+        self.smallest = both[new][:_KEPT]
 
     def merge(self, other: DistinctCount) -> None:
         """Take in what another has seen."""

@@ -24,7 +24,8 @@ _PENDING = 1 << 18  # rows gathered before they are sorted
 def order_keys(values: FloatArray) -> Keys:
     """Map finite doubles to integers of the same order."""
     bits = (values + 0.0).view(np.uint64)  # -0.0 and 0.0 are one
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    flip = (bits.view(np.int64) >> 63).view(np.uint64)  # all ones for a negative number
+    return np.asarray(bits ^ (flip | _SIGN))
 
 
 @dataclass
