@@ -170,7 +170,7 @@ def _reader(name: str, form: CsvFormat, kinds: Mapping[str, str] | None) -> Any:
         "number": pa.float64(),
         "boolean": pa.bool_(),
         "text": pa.string(),
-        "missing": pa.null(),
+        "missing": pa.float64(),  # as every reader of CSV takes an empty column
     }
     convert = csv.ConvertOptions(strings_can_be_null=True)
     if kinds is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ def encoded_chunks(
     start: Position = (0, 0),
     ahead: int = 2,
     name: str = "pass",
-) -> Iterator[EncodedChunk]:
+) -> Generator[EncodedChunk]:
     """Read a source once more, encoded.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,33 @@ from oakgp.schema_rules import (
     named_as_identifier,
     twin_note,
 )
+from oakgp.stream.chunk import Roles
 from oakgp.stream.columns import ColumnSketch
 from oakgp.stream.response import ResponseSketch
 from oakgp.stream.sketch import Limits, TableSketch
 from oakgp.stream.source import Part, Source
 
 SAMPLE_ROWS = 20_000
+
+
+class Described(Protocol):
+    """What a plan needs to know of a source, wherever its parts are."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature columns."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the table has names of its own."""
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Columns whose numbers are levels."""
+
+    @property
+    def roles(self) -> Roles:
+        """Which columns mean what."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,7 @@ class SketchPlan:
     @classmethod
     def of(
         cls,
-        source: Source,
+        source: Described,
         *,
         categorical_features: str | Sequence[str | int] | Sequence[bool] = "auto",
         max_levels: int = 256,

@@ -40,7 +40,7 @@ class IteratorPart(Part):
         """Read the tables chunk by chunk."""
         names: tuple[str, ...] | None = None
         first_row = 0
-        for number, item in enumerate(self.begin()):
+        for number, item in enumerate(iter(self.begin())):
             table, beside = _split(item)
             label = f"table {number} of {self.label}()"
             if len(table) == 0:
@@ -77,7 +77,7 @@ def iterator_source(begin: Callable[[], Any], roles: Roles, chunk_rows: int) -> 
         raise ValueError(f"{getattr(begin, '__name__', 'the function')}() gave no table at all")
     raw = read_table(_split(first)[0])
     names = roles.features(raw.names)
-    part = IteratorPart(lambda: iter(begin()), roles, chunk_rows)
+    part = IteratorPart(begin, roles, chunk_rows)
     return Source([part], roles, names, raw.named, None, {"iterator": raw.names})
 
 

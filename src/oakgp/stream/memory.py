@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from oakgp.columns import RawTable, read_table, slice_rows
 from oakgp.stream.chunk import Beside, Chunk, Roles, read_chunk
-from oakgp.stream.hashing import hash_levels, hash_numbers, hash_rows
+from oakgp.stream.hashing import Hashes, hash_levels, hash_numbers, hash_rows
 from oakgp.stream.place import Place
 from oakgp.stream.source import Part, Source
 
@@ -23,7 +23,19 @@ _PART_ROWS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class TablePart(Part):
-    """Consecutive rows of a table in memory."""
+    """Consecutive rows of a table in memory.
+
+    Parameters
+    ----------
+    table, beside
+        The rows, and what belongs to them.
+    roles, chunk_rows
+        As of `oakgp.stream.open_source`.
+    first_row, n_rows
+        Number of the first row in the whole table; how many there are.
+    whole
+        Name of the whole table in messages; empty for the one the user gave.
+    """
 
     table: Any
     beside: Beside
@@ -31,11 +43,13 @@ class TablePart(Part):
     first_row: int
     n_rows: int
     chunk_rows: int
+    whole: str = ""
 
     @property
     def label(self) -> str:
         """Name of the part."""
-        return f"rows {self.first_row} to {self.first_row + self.n_rows - 1}"
+        rows = f"rows {self.first_row} to {self.first_row + self.n_rows - 1}"
+        return f"{self.whole}, {rows}" if self.whole else rows
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the rows chunk by chunk."""
@@ -44,7 +58,7 @@ class TablePart(Part):
             yield read_chunk(
                 slice_rows(self.table, start, stop),
                 self.roles,
-                Place("", self.first_row + start),
+                Place(self.whole, self.first_row + start),
                 _slice(self.beside, start, stop),
             )
 
@@ -74,7 +88,7 @@ def table_source(table: Any, roles: Roles, beside: Beside, chunk_rows: int) -> S
         )
         for start in range(0, n, _PART_ROWS)
     ]
-    identity = {"rows": n, "names": raw.names, "ends": _hash_of_ends(raw)}
+    identity = {"rows": n, "names": raw.names, "some": _hash_of_some(raw, beside)}
     return Source(parts, roles, names, raw.named, n, identity, labels)
 
 
@@ -97,14 +111,16 @@ def _slice(beside: Beside, start: int, stop: int) -> Beside:
     return Beside(*(None if v is None else v[start:stop] for v in vars(beside).values()))
 
 
-def _hash_of_ends(raw: RawTable) -> str:
-    """Hash up to 1000 rows spread over a table: enough to tell one table from another."""
+def _hash_of_some(raw: RawTable, beside: Beside) -> str:
+    """Hash 1000 rows spread over a table: enough to tell one table from another."""
     rows = np.unique(np.linspace(0, raw.n_rows - 1, 1000).astype(np.intp))
-    hashes = []
-    for i in range(len(raw.names)):
-        values = raw.values(i)[rows]
-        if values.dtype.kind in "iufb":
-            hashes.append(hash_numbers(values.astype(np.float64)))
-        else:
-            hashes.append(hash_levels([str(value) for value in values.tolist()]))
+    columns = [raw.values(i)[rows] for i in range(len(raw.names))]
+    columns += [values[rows] for values in vars(beside).values() if values is not None]
+    hashes = [_hash(values) for values in columns]
     return hashlib.blake2b(hash_rows(hashes, len(rows)).tobytes(), digest_size=8).hexdigest()
+
+
+def _hash(values: NDArray[Any]) -> Hashes:
+    if values.dtype.kind in "iufb":
+        return hash_numbers(values.astype(np.float64))
+    return hash_levels([str(value) for value in values.tolist()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oakgp.checks import check_count
@@ -73,6 +73,11 @@ def open_source(
         columns=None if columns is None else tuple(columns),
         target_type=target_type,
     )
+    if isinstance(data, Iterator):
+        raise TypeError(
+            f"{type(data).__name__} can be read only once, and several passes are needed: pass a "
+            "function that returns a new one each time"
+        )
     arrays = [None if role in by_name else value for role, value in given.items()]
     if not (is_path(data) or callable(data)):
         return table_source(data, roles, Beside(*arrays), chunk_rows)

@@ -81,6 +81,10 @@ class TableSketch:
         self.twins = Twins.of(len(self.names))
         self.sample = RowSample(self.limits.sample_rows)
 
+    def fresh(self) -> TableSketch:
+        """Return a sketch of the same kind that has seen nothing."""
+        return TableSketch(self.names, self.as_labels, self.limits, self.classes)
+
     def update(self, chunk: Chunk) -> None:
         """Take in a chunk."""
         self.n_read += chunk.n_read
@@ -120,7 +124,7 @@ class TableSketch:
         for mine, column in zip(self.columns, other.columns, strict=True):
             mine.merge(column)
         if self.n_rows == 0:
-            self.twins = other.twins
+            self.twins = Twins(list(other.twins.classes))
         elif other.n_rows:
             self.twins.merge(other.twins)
         self.sample.merge(other.sample)
@@ -131,3 +135,11 @@ class TableSketch:
         self.has_response |= other.has_response
         self.has_weights |= other.has_weights
         self.has_offset |= other.has_offset
+
+    def settle(self) -> None:
+        """Sort in what is pending."""
+        for column in self.columns:
+            column.numbers.settle()
+        self.response.values.settle()
+        self.sample.by_features.settle()
+        self.sample.by_row.settle()
