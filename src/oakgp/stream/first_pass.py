@@ -33,10 +33,10 @@ from oakgp.schema_rules import (
 from oakgp.stream.chunk import Roles
 from oakgp.stream.columns import ColumnSketch
 from oakgp.stream.response import ResponseSketch
-from oakgp.stream.sketch import Limits, TableSketch
+from oakgp.stream.sketch import Check, Limits, TableSketch
 from oakgp.stream.source import Part, Source
 
-SAMPLE_ROWS = 20_000
+SAMPLE_ROWS = 50_000
 
 
 class Described(Protocol):
@@ -79,6 +79,8 @@ class SketchPlan:
         Whether the responses are labels.
     named
         Whether the table has names of its own.
+    check
+        Refuses impossible responses ``[n]``.
     """
 
     names: tuple[str, ...]
@@ -88,6 +90,7 @@ class SketchPlan:
     limits: Limits
     classes: bool
     named: bool
+    check: Check | None = None
 
     @classmethod
     def of(
@@ -97,6 +100,7 @@ class SketchPlan:
         categorical_features: str | Sequence[str | int] | Sequence[bool] = "auto",
         max_levels: int = 256,
         sample_rows: int = SAMPLE_ROWS,
+        check: Check | None = None,
     ) -> SketchPlan:
         """Plan the first pass over a source; see `first_pass`."""
         check_count("max_levels", max_levels, 1)
@@ -111,11 +115,12 @@ class SketchPlan:
             Limits.for_columns(len(source.names), sample_rows),
             source.roles.target_type == "label",
             source.named,
+            check,
         )
 
     def empty(self) -> TableSketch:
         """Return a sketch that has seen nothing."""
-        return TableSketch(self.names, self.as_labels, self.limits, self.classes)
+        return TableSketch(self.names, self.as_labels, self.limits, self.classes, self.check)
 
     def sketch(self, part: Part) -> TableSketch:
         """Sketch one part."""
@@ -208,6 +213,7 @@ def first_pass(
     categorical_features: str | Sequence[str | int] | Sequence[bool] = "auto",
     max_levels: int = 256,
     sample_rows: int = SAMPLE_ROWS,
+    check: Check | None = None,
 ) -> FirstPass:
     """Read a source once and find its schema, distributions and a sample of its rows.
 
@@ -222,6 +228,8 @@ def first_pass(
         As of `oakgp.schema.TableSchema.infer`.
     sample_rows : int
         Distinct rows of the sample, at most.
+    check : callable, optional
+        Refuses impossible responses ``[n]``: that of a likelihood.
 
     Returns
     -------
@@ -233,6 +241,7 @@ def first_pass(
         categorical_features=categorical_features,
         max_levels=max_levels,
         sample_rows=sample_rows,
+        check=check,
     )
     sketch = plan.empty()
     with step("first pass", source.n_rows, "rows") as progress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from oakgp.basis.rows import Rows, RowSource
+from oakgp.basis.rows import Rows, SummedRows, Sums
 from oakgp.columns import FloatArray
 from oakgp.model_columns import ModelColumn, transform
 from oakgp.stream.encoding import EncodedChunk, encode
 from oakgp.stream.first_pass import FirstPass
 from oakgp.stream.prefetch import prefetched
-from oakgp.stream.source import Source
+from oakgp.stream.source import Position, Source
+from oakgp.stream.sum_memory import SumMemory
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,8 @@ class ResponseUnit:
             codes = np.searchsorted(np.array(self.classes), y)
             known = np.take(self.classes, np.minimum(codes, len(self.classes) - 1)) == y
             if not known.all():
-                raise ValueError(
-                    f"y holds the label {y[~known][:1].tolist()[0]!r}, which the first pass did not see"
-                )
+                other = y[~known][:1].tolist()[0]
+                raise ValueError(f"y holds the label {other!r}, which the first pass did not see")
             return codes.astype(np.float64), none if offset is None else offset
         if self.shifts:
             y = y if offset is None else y - offset
@@ -85,7 +85,7 @@ def rows_of(chunk: EncodedChunk, unit: ResponseUnit) -> Rows:
     return Rows(*(torch.from_numpy(np.require(a, requirements="W")) for a in arrays))
 
 
-class StreamedRows(RowSource):
+class StreamedRows(SummedRows):
     """The rows of a source, read anew in every pass.
 
     Parameters
@@ -96,6 +96,8 @@ class StreamedRows(RowSource):
         Scale of the responses.
     ahead
         Chunks that a thread reads and encodes ahead.
+    memory
+        Where sums are kept, so that an interrupted fit need not make them again; None for nowhere.
     """
 
     def __init__(
@@ -106,9 +108,10 @@ class StreamedRows(RowSource):
         unit: ResponseUnit,
         *,
         ahead: int = 2,
+        memory: SumMemory | None = None,
     ) -> None:
         self.source, self.found, self.unit, self.ahead = source, found, unit, ahead
-        self.columns = tuple(columns)
+        self.columns, self.memory = tuple(columns), memory
 
     @property
     def n_rows(self) -> int:
@@ -117,18 +120,40 @@ class StreamedRows(RowSource):
 
     def __iter__(self) -> Iterator[Rows]:
         """Go through all rows, chunk by chunk."""
-        rows = self._rows()
+        return (rows for _, rows in self.rows_from((0, 0)))
+
+    def rows_from(self, position: Position) -> Iterator[tuple[Position, Rows]]:
+        """Go through the rows from a position on, each chunk with the position after it."""
+        rows = self._rows_from(position)
         return prefetched(rows, self.ahead) if self.ahead else rows
 
-    def _rows(self) -> Iterator[Rows]:
-        for chunk in self.source.chunks(ahead=0):
+    def _rows_from(self, position: Position) -> Iterator[tuple[Position, Rows]]:
+        for after, chunk in self.source.chunks_from(position, ahead=0):
             if chunk.n_rows:
-                yield rows_of(encode(chunk, self.found.schema, self.columns), self.unit)
+                yield after, rows_of(encode(chunk, self.found.schema, self.columns), self.unit)
 
     def sample(self, count: int, seed: int) -> Rows:
         """Return so many distinct rows of the first pass's sample, or all that it has."""
         del seed  # the rows themselves decide, whatever their order
         return sampled_rows(self.found, self.columns, self.unit, count)
+
+    def sums(
+        self,
+        statistic: Callable[[Iterable[Rows]], Sums],
+        key: bytes,
+        advance: Callable[[float], None],
+    ) -> Sums:
+        """Return the sums of a statistic over all rows; see `SummedRows.sums`."""
+        if self.memory is not None:
+            return self.memory.sums(self.rows_from, statistic, key, advance)
+        return statistic(counted(self, advance))
+
+
+def counted(rows: Iterable[Rows], advance: Callable[[float], None]) -> Iterator[Rows]:
+    """Yield the same rows, and tell how many once they were used."""
+    for some in rows:
+        yield some
+        advance(some.n)
 
 
 def sampled_rows(

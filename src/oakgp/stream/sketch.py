@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from oakgp.columns import FloatArray
 from oakgp.stream.chunk import Chunk
 from oakgp.stream.columns import ColumnSketch
 from oakgp.stream.hashing import hash_numbers, hash_rows, mixed
@@ -12,6 +15,9 @@ from oakgp.stream.sample import RowSample
 from oakgp.stream.twins import Twins
 
 _CELLS = 1 << 21  # cells of all columns together, at most
+
+
+Check: TypeAlias = Callable[[FloatArray], None]
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,15 @@ class TableSketch:
         Sizes.
     classes
         Whether the responses are labels.
+    check
+        Refuses impossible responses ``[n]``.
     """
 
     names: tuple[str, ...]
     as_labels: frozenset[str]
     limits: Limits
     classes: bool = False
+    check: Check | None = None
     columns: list[ColumnSketch] = field(init=False)
     twins: Twins = field(init=False)
     sample: RowSample = field(init=False)
@@ -83,7 +92,7 @@ class TableSketch:
 
     def fresh(self) -> TableSketch:
         """Return a sketch of the same kind that has seen nothing."""
-        return TableSketch(self.names, self.as_labels, self.limits, self.classes)
+        return TableSketch(self.names, self.as_labels, self.limits, self.classes, self.check)
 
     def update(self, chunk: Chunk) -> None:
         """Take in a chunk."""
@@ -107,6 +116,8 @@ class TableSketch:
         beside = []
         if chunk.y is not None:
             with chunk.place.blamed():
+                if self.check is not None and not self.classes:
+                    self.check(chunk.y)
                 h = self.response.update(chunk.y, weights, chunk.offset, labels=self.classes)
             row = mixed(row + h)
             beside.append(chunk.y)
