@@ -193,7 +193,11 @@ def learn(
             tolerance=tolerance,
             device=device,
         )
-        learned = space.unpack(torch.tensor(optimum.theta, device=device)).detach()
+        # Sums of the same rows in another order differ by rounding, which an optimiser amplifies.
+        # A step of 0.001 of a logarithm is nothing to the evidence, and such noise is lost in it.
+        low, high = np.array(space.limits()).T
+        theta = np.clip(np.round(optimum.theta, 3), low, high)
+        learned = space.unpack(torch.tensor(theta, device=device)).detach()
         for k in group:
             found[k] = learned
         total -= optimum.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,40 @@ from oakgp.response import Response
 from oakgp.stream.checkpoint import fingerprint
 from oakgp.stream.first_pass import FirstPass, first_pass
 from oakgp.stream.rows import ResponseUnit, StreamedRows
+from oakgp.stream.sketch import Check
 from oakgp.stream.source import Source
 from oakgp.stream.sum_memory import SumMemory
 
 MakeRows = Callable[[Sequence[ModelColumn], ResponseUnit], RowSource]
 
 
+@dataclass(frozen=True)
+class Target:
+    """What is fitted to the responses.
+
+    Parameters
+    ----------
+    likelihood
+        Likelihood of the response; None for Gaussian noise.
+    names
+        Names of the latent functions; None for the likelihood's own.
+    class_weights
+        What the weights of a class's rows are multiplied by, in the order of the sorted labels;
+        None for 1.
+    """
+
+    likelihood: Likelihood | None = None
+    names: Sequence[Label] | None = None
+    class_weights: Sequence[float] | None = None
+
+
 def fit_stream(
     source: Source,
     options: Options,
+    target_of: Callable[[FirstPass], Target],
     *,
     categorical_features: Any = "auto",
-    likelihood: Likelihood | None = None,
-    names: Callable[[FirstPass], Sequence[Label]] | None = None,
+    check: Check | None = None,
     checkpoint: str | PathLike[str] | None = None,
 ) -> Model:
     """Fit a basis model to a source, in a few passes.
@@ -44,13 +65,12 @@ def fit_stream(
         The rows, with a target.
     options
         Settings; ``engine`` must be ``"auto"`` or ``"basis"``.
+    target_of
+        From what the first pass found to what is fitted to the responses.
     categorical_features
         As the estimators' setting of that name.
-    likelihood
-        Likelihood of the response; None for Gaussian noise.
-    names
-        From what the first pass found to names of the latent functions; None for the
-        likelihood's own.
+    check
+        Refuses impossible responses ``[n]``.
     checkpoint
         Folder in which the sums of the passes are kept, so that an interrupted fit can go on: run
         it again. It is emptied at the end.
@@ -60,18 +80,18 @@ def fit_stream(
         source,
         categorical_features=categorical_features,
         max_levels=options.max_levels,
-        check=None if likelihood is None else likelihood.check,
+        check=check,
     )
+    target = target_of(found)
     memory = None
     if checkpoint is not None:
-        settings = [repr(options), repr(likelihood)]
+        settings = [repr(options), repr(target)]
         memory = SumMemory(Path(checkpoint), fingerprint(source, found.schema, settings))
 
     def make(columns: Sequence[ModelColumn], unit: ResponseUnit) -> StreamedRows:
         return StreamedRows(source, found, columns, unit, memory=memory)
 
-    latents = None if names is None else names(found)
-    model = fit_found(found, make, options, likelihood=likelihood, names=latents, begin=begin)
+    model = fit_found(found, make, options, target, begin)
     if memory is not None:
         memory.clear()
     return model
@@ -81,9 +101,7 @@ def fit_found(
     found: FirstPass,
     make_rows: MakeRows,
     options: Options,
-    *,
-    likelihood: Likelihood | None,
-    names: Sequence[Label] | None,
+    target: Target,
     begin: float,
 ) -> Model:
     """Fit a basis model to rows whose first pass is done, wherever they are.
@@ -94,8 +112,10 @@ def fit_found(
         What the first pass found.
     make_rows
         From the columns of the model and the unit of the response to the rows.
-    options, likelihood, names
-        As of `fit_stream`, names already found.
+    options
+        Settings.
+    target
+        What is fitted to the responses.
     begin
         When the fit began, by `time.perf_counter`.
     """
@@ -104,6 +124,7 @@ def fit_found(
             f"engine={options.engine!r} needs all rows in memory; rows that are read in chunks "
             "are fitted with engine='basis'"
         )
+    likelihood = target.likelihood
     choose_by_size(
         "basis",
         found.n_rows,
@@ -116,7 +137,8 @@ def fit_found(
     columns = found.fit_columns(
         kernel=options.kernel, measure=options.measure, flow=flow, rank=options.rank
     )
-    unit = ResponseUnit.of(found, real=likelihood is None or likelihood.support == "real")
+    real = likelihood is None or likelihood.support == "real"
+    unit = ResponseUnit.of(found, real=real, class_weights=target.class_weights)
     rows = make_rows(columns, unit)
     sample = rows.sample(options.basis_schedule.learning_rows, options.seed)
     start = None
@@ -167,4 +189,4 @@ def fit_found(
     response = Response(
         likelihood, fitted.likelihood_parameters, fitted.levels, unit.center, unit.scale
     )
-    return with_response(model, response, fitted.fit.posteriors, names)
+    return with_response(model, response, fitted.fit.posteriors, target.names)

@@ -32,15 +32,20 @@ class ResponseUnit:
         Whether an offset is taken from the response itself, not added to a link of its mean.
     classes
         Labels, in the order of their codes; None for a response of numbers.
+    class_weights
+        What the weights of a class's rows are multiplied by; None for 1.
     """
 
     center: float = 0.0
     scale: float = 1.0
     shifts: bool = False
     classes: tuple[Any, ...] | None = None
+    class_weights: tuple[float, ...] | None = None
 
     @classmethod
-    def of(cls, found: FirstPass, *, real: bool) -> ResponseUnit:
+    def of(
+        cls, found: FirstPass, *, real: bool, class_weights: Sequence[float] | None = None
+    ) -> ResponseUnit:
         """Return the unit of a response: mean 0 and deviation 1 when it is real, else as it is.
 
         Parameters
@@ -49,9 +54,12 @@ class ResponseUnit:
             What the first pass found.
         real
             Whether the likelihood is one of real numbers.
+        class_weights
+            Of the classes in sorted order.
         """
         if found.response.classes:
-            return cls(classes=tuple(sorted(found.response.classes)))
+            weights = None if class_weights is None else tuple(map(float, class_weights))
+            return cls(classes=tuple(sorted(found.response.classes)), class_weights=weights)
         if not real:
             return cls()
         moments = found.response.shifted
@@ -74,6 +82,12 @@ class ResponseUnit:
             return (y - self.center) / self.scale, none
         return y, none if offset is None else offset
 
+    def weigh(self, y: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the weights of rows whose responses were read."""
+        if self.class_weights is None:
+            return weights
+        return np.asarray(weights * np.take(self.class_weights, y.astype(np.intp)))
+
 
 def rows_of(chunk: EncodedChunk, unit: ResponseUnit) -> Rows:
     """Return a chunk as tensors, without a copy where that can be."""
@@ -81,7 +95,7 @@ def rows_of(chunk: EncodedChunk, unit: ResponseUnit) -> Rows:
         raise ValueError("the source has no target: open it with target=")
     with chunk.place.blamed():
         y, offset = unit.read(chunk.y, chunk.offset)
-    arrays = (np.ascontiguousarray(chunk.z.T), y, chunk.weights, offset)
+    arrays = (np.ascontiguousarray(chunk.z.T), y, unit.weigh(y, chunk.weights), offset)
     return Rows(*(torch.from_numpy(np.require(a, requirements="W")) for a in arrays))
 
 
@@ -165,6 +179,5 @@ def sampled_rows(
         raise ValueError("the source has no target: open it with target=")
     y, offset = unit.read(sample.y, sample.offset)
     x = transform(columns, sample.encoded)
-    return Rows(
-        *(torch.from_numpy(np.array(a, order="C")) for a in (x.T, y, sample.weights, offset))
-    )
+    arrays = (x.T, y, unit.weigh(y, sample.weights), offset)
+    return Rows(*(torch.from_numpy(np.array(a, order="C")) for a in arrays))
