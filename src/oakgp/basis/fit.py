@@ -206,9 +206,17 @@ class BasisFitter:
         whole = max(sum(sums.values()), 1e-300)
         shares = {u: value / whole for u, value in sums.items()}
         tails = tail_shares(layout, squares)
-        allowed = self.allowed if self.max_order > 2 else _none
         screen = self._screen(few, state)
-        return refined(layout, shares, tails, allowed, self.forced, screen, self.schedule.budget)
+        return refined(
+            layout,
+            shares,
+            tails,
+            self.allowed,
+            self.forced,
+            screen,
+            self.schedule.budget,
+            self.max_order,
+        )
 
     def _finish(self, source: RowSource, state: State, sampled: int) -> BasisFit:
         data = state.data
@@ -228,10 +236,6 @@ class BasisFitter:
         )
         jitter = max(s.jitter for s in solutions)
         return BasisFit(posteriors, state, sampled, jitter, self.screened)
-
-
-def _none(term: Term) -> bool:
-    return False
 
 
 def _same(left: BasisLayout, right: BasisLayout) -> bool:
