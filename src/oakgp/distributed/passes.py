@@ -10,7 +10,7 @@ from oakgp.distributed.source import DistributedSource
 from oakgp.model_columns import ModelColumn
 from oakgp.schema import TableSchema
 from oakgp.stream.first_pass import SAMPLE_ROWS, FirstPass, SketchPlan, summary
-from oakgp.stream.sketch import TableSketch
+from oakgp.stream.sketch import Check, TableSketch
 from oakgp.stream.source import Part
 from oakgp.stream.sums import Statistic, Sums, add, sum_over_part
 
@@ -22,6 +22,7 @@ def first_pass(
     categorical_features: str | Sequence[str | int] | Sequence[bool] = "auto",
     max_levels: int = 256,
     sample_rows: int = SAMPLE_ROWS,
+    check: Check | None = None,
 ) -> FirstPass:
     """Find schema, distributions and a sample of the rows, as `oakgp.stream.first_pass` does.
 
@@ -31,7 +32,7 @@ def first_pass(
         Of the cluster.
     source : DistributedSource
         From `oakgp.distributed.open_distributed`.
-    categorical_features, max_levels, sample_rows
+    categorical_features, max_levels, sample_rows, check
         As of `oakgp.stream.first_pass`.
     """
     plan = SketchPlan.of(
@@ -39,6 +40,7 @@ def first_pass(
         categorical_features=categorical_features,
         max_levels=max_levels,
         sample_rows=sample_rows,
+        check=check,
     )
     sketch = map_reduce(
         client,

@@ -21,6 +21,7 @@ def map_reduce(
     rows: Callable[[Any], int] | None = None,
     total: int | None = None,
     name: str = "pass",
+    advance: Callable[[float], None] | None = None,
 ) -> Any:
     """Apply a function to every part where it lies, and combine the results in a fixed tree.
 
@@ -49,6 +50,8 @@ def map_reduce(
         Rows of all parts, where known.
     name
         Name of the step for whoever listens to its progress.
+    advance
+        Called with what is done, in place of a step of its own.
     """
     dask = import_dask()
     if not parts:
@@ -63,14 +66,21 @@ def map_reduce(
     while len(level) > 1 or level[0].key.startswith("_call"):
         groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
         level = [join(combine, group) for group in groups]
+    if advance is not None:
+        return _result(client, level[0], topic, advance)
     with step(name, total if rows else len(parts), "rows" if rows else "parts") as progress:
-        client.subscribe_topic(topic, lambda event: progress.advance(event[1]))
-        future = client.compute(level[0])
-        try:
-            return future.result()
-        finally:
-            future.cancel()
-            client.unsubscribe_topic(topic)
+        return _result(client, level[0], topic, progress.advance)
+
+
+def _result(client: Any, task: Any, topic: str, advance: Callable[[float], None]) -> Any:
+    """Compute a task; tell what its parts report meanwhile."""
+    client.subscribe_topic(topic, lambda event: advance(event[1]))
+    future = client.compute(task)
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+        client.unsubscribe_topic(topic)
 
 
 def import_dask() -> Any:

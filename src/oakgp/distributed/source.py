@@ -108,8 +108,8 @@ def _open_collection(
             f"{type(data).__name__} is neither a Dask DataFrame, a Dask Array nor the name of a "
             "file; make it one, for example by dask.dataframe.from_pandas"
         )
-    tables, names, named = _partitions(data)
-    arrays = {role: _blocks(role, values, len(tables)) for role, values in beside.items()}
+    tables, names, named = partitions(data)
+    arrays = {role: blocks(role, values, len(tables)) for role, values in beside.items()}
     make = dask.delayed(_partition_part, pure=False)
     parts = [
         make(
@@ -127,7 +127,7 @@ def _open_collection(
 _ROLES = ("target", "weight", "exposure", "offset")
 
 
-def _partitions(data: Any) -> tuple[list[Any], tuple[str, ...], bool]:
+def partitions(data: Any) -> tuple[list[Any], tuple[str, ...], bool]:
     """Return the partitions, the names of the columns and whether these are the table's own."""
     if hasattr(data, "divisions") and hasattr(data, "columns"):
         return data.to_delayed(), tuple(map(str, data.columns)), True
@@ -141,7 +141,7 @@ def _partitions(data: Any) -> tuple[list[Any], tuple[str, ...], bool]:
     return data.to_delayed().ravel().tolist(), names, False
 
 
-def _blocks(role: str, values: Any, count: int) -> list[Any]:
+def blocks(role: str, values: Any, count: int) -> list[Any]:
     """Return the blocks of a vector that belongs to the rows."""
     if values is None:
         return [None] * count
