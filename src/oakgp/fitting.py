@@ -226,7 +226,7 @@ class _Task:
             center=self.center,
             scale=self.scale,
             facts=facts,
-            forced=_terms(self.options.forced_terms, _feature_names(columns), "forced_terms"),
+            forced=named_terms(self.options.forced_terms, _feature_names(columns), "forced_terms"),
         )
 
     def with_response(
@@ -318,8 +318,8 @@ def _basis_model(task: _Task, choice: Choice) -> Model:
         likelihood=problem.likelihood,
         start=start,
         max_order=options.max_order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forced=named_terms(options.forced_terms, names, "forced_terms"),
         schedule=schedule,
         seed=options.seed,
         device=options.torch_device,
@@ -355,8 +355,8 @@ def _learner(
     terms = term_set(
         d,
         order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forced=named_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
     likelihood, schedule = problem.likelihood, options.schedule
@@ -392,7 +392,7 @@ def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
 
 
-def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
+def named_terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
     """Return terms given by names or numbers as sorted feature numbers."""
     terms = []
     for spec in specs:

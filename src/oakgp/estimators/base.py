@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from oakgp.checks import check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
+from oakgp.estimators.streams import FitsStreams
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
@@ -40,7 +41,7 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(TransformerMixin, BaseEstimator):
+class BaseOAK(FitsStreams, TransformerMixin, BaseEstimator):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ from oakgp.sensitivity import metric_curve
 from oakgp.table import Table
 from oakgp.targets import read_offset, read_response
 from oakgp.truncation import response_curve, root_mean_squared_error
+
+if TYPE_CHECKING:
+    from oakgp.stream.first_pass import FirstPass
+    from oakgp.stream.fitting import Target
+    from oakgp.stream.sketch import Check
 
 Array = NDArray[np.float64]
 
@@ -223,6 +228,19 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         weights = self._checked_weights(X, target, sample_weight)
         shift = self._offset(len(target), exposure, offset)
         return self._fit_rows(X, target, weights, likelihood=likelihood, offset=shift)
+
+    def _check_roles(self, exposure: Any, offset: Any) -> None:
+        self._likelihood()
+        self._offset(1, None if exposure is None else 1.0, None)
+
+    def _stream_target(self, found: FirstPass) -> Target:
+        from oakgp.stream.fitting import Target
+
+        return Target(self._likelihood())
+
+    def _stream_check(self) -> Check | None:
+        likelihood = self._likelihood()
+        return None if likelihood is None else likelihood.check
 
     def _offset(self, n: int, exposure: Any, offset: Any) -> Array | None:
         """Return offset + log exposure, ``[n]``; None when neither is given."""
