@@ -36,6 +36,9 @@ Array = NDArray[np.float64]
 # The compiler takes a third of a second to import: now, rather than in the first fit.
 importlib.import_module("oakgp.ops.cpu")
 
+#: What ``engine=`` accepts.
+ENGINES = ("auto", "exact", "sparse", "stochastic")
+
 #: Flows that ``flow="auto"`` chooses from, by the evidence of the first stage's rows.
 AUTO_FLOWS = ("normal_score", "sinh_arcsinh", "none")
 
@@ -65,7 +68,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        check_choice("engine", self.engine, ("auto", "exact", "sparse"))
+        check_choice("engine", self.engine, ENGINES)
         check_choice("variant", self.variant, ("additive", "product"))
         check_choice("priors", self.priors, tuple(PRIORS))
         check_choice("device", self.device, ("auto", "cpu", "cuda"))
