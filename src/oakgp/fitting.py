@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
 from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Term, term_set
+from oakgp.likelihoods import Gaussian
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
 from oakgp.model import Label, Model, with_response
@@ -166,12 +167,17 @@ def fit_model(
         learners, key=lambda entry: entry[3].optimum.value if entry[3] else 0.0
     )
     learned = learner.learn(options.engine, options.n_inducing, trial)
+    posterior = learned.fitted.posteriors[0]
+    if likelihood is None and isinstance(learner.engine, Variational):
+        # Gaussian noise by minibatches: the model is that of regression all the same.
+        posterior = replace(posterior, noise=float(learned.fitted.likelihood_parameters[0]))
+        center += scale * float(learner.engine.levels[0])
     features = [column.feature.name for column in columns]
     seconds = time.perf_counter() - begin
     model = Model(
         schema=schema,
         columns=tuple(columns),
-        posterior=learned.fitted.posteriors[0],
+        posterior=posterior,
         center=center,
         scale=scale,
         facts=gather_facts(
@@ -222,6 +228,8 @@ def _learner(
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
     likelihood, schedule = problem.likelihood, options.schedule
+    if likelihood is None and options.engine == "stochastic":
+        likelihood = Gaussian()
     priors = PRIORS[options.priors]
     if likelihood is not None:
         priors = priors.in_units_of(likelihood.latent_unit)

@@ -44,7 +44,7 @@ class Facts:
     Parameters
     ----------
     engine
-        ``"exact"`` or ``"sparse"``.
+        ``"exact"``, ``"sparse"`` or ``"stochastic"``.
     n_rows, n_distinct
         Training rows of positive weight, and how many distinct inputs they have.
     log_evidence, evidence_rows

@@ -84,10 +84,11 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
         False leaves the base kernels unconstrained (components are then not identified).
-    engine : {"auto", "exact", "sparse"}, default="auto"
-        Exact inference, or the collapsed sparse bound with inducing points.
+    engine : {"auto", "exact", "sparse", "stochastic"}, default="auto"
+        Exact (dense) inference, the sparse bound with inducing points, or the same from minibatches
+        in little memory; ``"auto"`` goes by the number of rows.
     n_inducing : int, default=500
-        Inducing points of the sparse engine.
+        Inducing points of the sparse and the stochastic engine.
     max_iter : int, default=120
         Iterations of the optimiser.
     device : {"cpu", "cuda", "auto"}, default="cpu"

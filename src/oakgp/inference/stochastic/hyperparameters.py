@@ -6,8 +6,8 @@ parameters and those that the batch alone, scaled to all rows, asks for (Hoffman
     B <- (1 - rho) B + rho (I + s V S V^T),
 
 and the hyperparameters by a step of Adam at the q before. With rho = 1 / t all batches seen would
-count alike; those seen under older hyperparameters are worth less, so rho has a lower limit. There
-is nothing to tune: a step that does not raise the batch's own bound is halved; the bound of a fixed
+count alike; those seen under older hyperparameters are worth less, so rho has a lower limit, which decays
+as the steps of Adam do. There is nothing to tune: a step that does not raise the batch's own bound is halved; the bound of a fixed
 sample of rows, smoothed over its last readings, ends the run when it no longer rises; and when it
 falls, the run goes back to where that was best, with half the rate.
 """
@@ -61,7 +61,7 @@ class Pace:
     rate, patience
         Adam's first step (of logarithms), and the steps after which it decays.
     forgetting
-        Least length of a natural-gradient step.
+        Least length of a natural-gradient step, which decays as Adam's does.
     window
         Batches between two readings of the bound of the sample.
     sample_rows
@@ -285,7 +285,8 @@ class Climb:
         """Return q after a step that raises the batch's bound: the batch, or a bit of it."""
         latents, numbers = self.state.latents, model.distinct[1]
         self.n_seen += observations.n
-        share = max(observations.n / min(self.n_seen, self.observations.n), self.pace.forgetting)
+        least = self.pace.forgetting / (1.0 + self.adam.n_steps / self.pace.patience) ** 0.5
+        share = max(observations.n / min(self.n_seen, self.observations.n), least)
         goals = []
         for row, k in enumerate(numbers):
             first, precision = added(views[k], current.sites, row)
