@@ -63,9 +63,7 @@ def test_passes_end_where_the_full_batch_does(name: str, batch_rows: int) -> Non
     assert got.bound == pytest.approx(truth.approximation.bound, abs=2e-5)
     test = tensor(random_rows(p.model.kernel.features, 9, np.random.default_rng(1)))
     ours, _ = learning.posterior(p.model, p.observations.x[:, inducing], got)
-    theirs, _ = variational.posterior(
-        p.model, p.observations, truth.approximation.sites, inducing
-    )
+    theirs, _ = variational.posterior(p.model, p.observations, truth.approximation.sites, inducing)
     for one, other in zip(ours, theirs, strict=True):
         for term in (None, (0,), (1, 3)):
             for a, b in zip(
@@ -195,8 +193,6 @@ def test_at_the_best_q_the_gradient_is_that_of_the_sites(name: str) -> None:
         p.model, p.observations, None, inducing, tolerance=1e-13, max_iterations=2000
     ).approximation.sites
     variable = theta.clone().requires_grad_()
-    loss = variational.negative_bound(
-        vector_model(p).at(variable), p.observations, sites, inducing
-    )
+    loss = variational.negative_bound(vector_model(p).at(variable), p.observations, sites, inducing)
     (theirs,) = torch.autograd.grad(loss, variable)
     torch.testing.assert_close(ours, -theirs, rtol=1e-4, atol=1e-4)

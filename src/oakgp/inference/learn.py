@@ -266,7 +266,9 @@ class Learner(Generic[E]):
         if self.engine.n <= self.schedule.exact_rows:
             return "exact"
         iterated = isinstance(self.engine, Variational)
-        return "stochastic" if iterated and self.engine.n > self.schedule.full_batch_rows else "sparse"
+        return (
+            "stochastic" if iterated and self.engine.n > self.schedule.full_batch_rows else "sparse"
+        )
 
     def _finish_exact(self, run: Run) -> Learned:
         if self.engine.n > self._main_rows().n:

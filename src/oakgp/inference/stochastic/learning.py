@@ -22,7 +22,7 @@ from oakgp.inference.stochastic.hyperparameters import (
 from oakgp.inference.stochastic.inducing_gaussian import InducingGaussian
 from oakgp.inference.stochastic.passes import Conditioned, Passes
 from oakgp.inference.variational import LatentModel
-from oakgp.posterior import KernelMap, Posterior
+from oakgp.posterior import KernelMap, KernelPosterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Outcome:
 
     theta: Tensor
     model: LatentModel
-    posteriors: tuple[Posterior, ...]
+    posteriors: tuple[KernelPosterior, ...]
     jitter: float
     course: Course
     conditioned: Conditioned
@@ -99,9 +99,7 @@ def detached(model: LatentModel) -> LatentModel:
     different, numbers = model.distinct
     cut = [p.detach() for p in different]
     own = model.likelihood_parameters.detach()
-    return replace(
-        model, parameters=tuple(cut[k] for k in numbers), likelihood_parameters=own
-    )
+    return replace(model, parameters=tuple(cut[k] for k in numbers), likelihood_parameters=own)
 
 
 def first_state(
@@ -142,13 +140,13 @@ def condition(
 
 def posterior(
     model: LatentModel, inducing: Tensor, conditioned: Conditioned
-) -> tuple[tuple[Posterior, ...], float]:
+) -> tuple[tuple[KernelPosterior, ...], float]:
     """Return the posterior of each latent function and the largest relative jitter."""
     different, numbers = model.distinct
     seen = whitenings(model, inducing)
     maps = [KernelMap(model.kernel, p, inducing) for p in different]
     posteriors = tuple(
-        Posterior(maps[k], *seen[k].posterior_weights(q.mean, q.precision), 0.0)
+        KernelPosterior(maps[k], *seen[k].posterior_weights(q.mean, q.precision), 0.0)
         for q, k in zip(conditioned.latents, numbers, strict=True)
     )
     jitter = max([w.jitter for w in seen] + [q.jitter for q in conditioned.latents])
