@@ -361,8 +361,13 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         from oakgp.compiled import compile_model
 
         classes = getattr(self, "classes_", None)
-        labels = None if classes is None else classes.tolist()
-        return compile_model(self._fitted(), tolerance=tol, terms=terms, bands=bands, classes=labels)
+        return compile_model(
+            self._fitted(),
+            tolerance=tol,
+            terms=terms,
+            bands=bands,
+            classes=None if classes is None else classes.tolist(),
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; `oakgp.load` reads it back."""
