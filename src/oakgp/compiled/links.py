@@ -50,4 +50,4 @@ def plug_in(model: CompiledModel, links: Array) -> Array:
         from scipy.special import ndtr
 
         return np.asarray(ndtr(links[0]))
-    return np.exp(links[0]) if link == "exp" else links[0]
+    return np.asarray(np.exp(links[0]) if link == "exp" else links[0])

@@ -22,6 +22,8 @@ class Dialect(ABC):
     false: ClassVar[str] = "FALSE"
     #: What keeps a stage from being copied into the next, which would compute it many times.
     fence: ClassVar[str] = ""
+    #: Whether guide tables find cells faster than branches do.
+    guides: ClassVar[bool] = False
 
     @abstractmethod
     def number(self, column: str) -> str:
@@ -32,8 +34,16 @@ class Dialect(ABC):
         """Return a constant that holds many numbers."""
 
     @abstractmethod
-    def entry(self, array: str, index: str) -> str:
+    def element(self, array: str, index: str) -> str:
         """Return an entry of such a constant, by its number from 0."""
+
+    def entry(self, array: str, index: str) -> str:
+        """Return an entry of a constant of the stage ``oak_a``."""
+        return self.element(f"oak_a.{array}", index)
+
+    def real(self, x: str) -> str:
+        """Return a constant as float64."""
+        return f"CAST({x} AS double precision)"
 
     def missing_level(self, column: str, levels: Sequence[Level]) -> str:
         """Return whether a column of levels has none."""
@@ -64,6 +74,7 @@ class DuckDB(Dialect):
     """DuckDB: lists."""
 
     name: ClassVar[str] = "DuckDB"
+    guides: ClassVar[bool] = True
 
     def number(self, column: str) -> str:
         """Return a double; NaN counts as missing."""
@@ -74,9 +85,9 @@ class DuckDB(Dialect):
         """Return a list, written as text: quicker to parse than as many constants."""
         return "'[" + ",".join(map(repr, values.tolist())) + "]'::DOUBLE[]"
 
-    def entry(self, array: str, index: str) -> str:
+    def element(self, array: str, index: str) -> str:
         """Return an element."""
-        return f"oak_a.{array}[{index} + 1]"
+        return f"({array})[{index} + 1]"
 
     def missing_level(self, column: str, levels: Sequence[Level]) -> str:
         """Return whether the value is NULL, or NaN where levels are numbers."""
@@ -99,9 +110,9 @@ class PostgreSQL(Dialect):
         """Return an array, written as text likewise."""
         return "'{" + ",".join(map(repr, values.tolist())) + "}'::double precision[]"
 
-    def entry(self, array: str, index: str) -> str:
+    def element(self, array: str, index: str) -> str:
         """Return an element."""
-        return f"oak_a.{array}[{index} + 1]"
+        return f"({array})[{index} + 1]"
 
     def missing_level(self, column: str, levels: Sequence[Level]) -> str:
         """Return whether the value is NULL, or NaN where levels are numbers."""
@@ -128,9 +139,9 @@ class SQLite(Dialect):
         text = "".join(f"{v:.16e}".ljust(self.width) for v in values.tolist())
         return f"x'{text.encode('ascii').hex()}'"
 
-    def entry(self, array: str, index: str) -> str:
+    def element(self, array: str, index: str) -> str:
         """Return a number."""
-        return f"CAST(substr(oak_a.{array}, ({index}) * {self.width} + 1, {self.width}) AS REAL)"
+        return f"CAST(substr({array}, ({index}) * {self.width} + 1, {self.width}) AS REAL)"
 
     def floor(self, x: str) -> str:
         """Return the whole number below: not all builds have floor()."""

@@ -19,6 +19,7 @@ from oakgp.compiled.links import inverse_link, outputs
 from oakgp.compiled.model import CompiledModel
 from oakgp.compiled.tables import ComponentTable
 from oakgp.export.dialects import DIALECTS, Dialect
+from oakgp.export.guides import Guide, guide
 from oakgp.schema import CategoricalColumn
 
 Array = NDArray[np.float64]
@@ -64,6 +65,18 @@ def constant(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
+def tails(scale: Scale, x: str) -> list[tuple[str, str, str]]:
+    """Return the side of each tail, where it begins, and what a value beyond stands for."""
+    found = []
+    if scale.lower is not None:
+        end, width = constant(scale.lower.end), constant(scale.lower.width)
+        found.append(("<", end, f"({end} - {width} * ln(1.0e0 + ({end} - {x}) / {width}))"))
+    if scale.upper is not None:
+        end, width = constant(scale.upper.end), constant(scale.upper.width)
+        found.append((">", end, f"({end} + {width} * ln(1.0e0 + ({x} - {end}) / {width}))"))
+    return found
+
+
 @dataclass(frozen=True)
 class _Query:
     """The parts of the query; names of its own begin with ``oak_``."""
@@ -82,9 +95,13 @@ class _Query:
         kept = [f"{self.name(column)} AS oak_k{i}" for i, column in enumerate(self.keep)]
         hand = [f"oak_k{i}" for i in range(len(self.keep))]
         stages = [
-            self.stage("oak_x", [*kept, *map(self.value, features)], self.name(self.table)),
-            self.stage("oak_p", [*hand, *map(self.position, features)], "oak_x"),
-            self.stage("oak_c", [*hand, *self.cells(axes)], "oak_p"),
+            self.stage(
+                "oak_x",
+                [*kept, *(f"{self.value(f)} AS oak_x{i}" for i, f in enumerate(features))],
+                self.name(self.table),
+            ),
+            *self.position_stages(features, hand),
+            self.stage("oak_c", [*hand, *self.cells(axes, features)], "oak_p"),
             self.stage("oak_w", [*hand, *self.weights(axes)], "oak_c"),
         ]
         source = "oak_w"
@@ -95,7 +112,7 @@ class _Query:
         numbers = {id(t): k for k, t in enumerate(tables)}
         sums = []
         for k, (_, function) in enumerate(chosen):
-            parts = [constant(function.sum.constant)]
+            parts = [self.dialect.real(constant(function.sum.constant))]
             parts += [self.term(t, numbers[id(t)], axes) for t in function.sum.tables]
             sums.append("\n  + ".join(parts) + f" AS oak_f{k}")
         stages.append(self.stage("oak_s", [*hand, *sums], source))
@@ -126,10 +143,9 @@ class _Query:
     def value(self, feature: Scale | LevelAxis) -> str:
         """Return a column as a number (NULL where missing), or as the code of its level."""
         column = self.name(feature.name)
-        i = feature.feature
         if isinstance(feature, LevelAxis):
-            return f"{self.code(feature, column)} AS oak_x{i}"
-        return f"{self.dialect.number(column)} AS oak_x{i}"
+            return self.code(feature, column)
+        return self.dialect.number(column)
 
     def code(self, feature: LevelAxis, column: str) -> str:
         """Return the code of a level: those seen, then missing, then unseen."""
@@ -155,34 +171,95 @@ class _Query:
             return "'" + level.replace("'", "''") + "'"
         return repr(level)
 
-    def position(self, feature: Scale | LevelAxis) -> str:
-        """Return the position of a value between 0 and 1 (NULL: missing)."""
-        x = f"oak_x{feature.feature}"
-        if isinstance(feature, LevelAxis):
-            return f"{x} AS oak_p{feature.feature}"
+    def position_stages(self, features: Sequence[Scale | LevelAxis], hand: list[str]) -> list[str]:
+        """Return the stages from values to positions: by guides where the dialect likes them."""
+        guides = {
+            i: found
+            for i, f in enumerate(features)
+            if self.dialect.guides and isinstance(f, Scale) and (found := guide(f)) is not None
+        }
+        names = [f"oak_x{i}" for i in range(len(features))]
+        if not guides:
+            columns = [
+                f"{self.position(f, x)} AS oak_p{x[5:]}"
+                for f, x in zip(features, names, strict=True)
+            ]
+            return [self.stage("oak_p", [*hand, *columns], "oak_x")]
+        columns = []
+        for i, f in enumerate(features):
+            drawn = self.drawn_in(f, names[i]) if i in guides and isinstance(f, Scale) else names[i]
+            columns.append(f"{drawn} AS oak_x{i}")
+        stages = [self.stage("oak_y", [*hand, *columns], "oak_x")]
+        columns = [self.start(i, found) for i, found in guides.items()]
+        stages.append(self.stage("oak_g0", [*hand, *names, *columns], "oak_y"))
+        most = max(found.steps for found in guides.values())
+        for k in range(most):
+            columns = [
+                self.step(i, features[i]) if found.steps > k else f"oak_j{i}"
+                for i, found in guides.items()
+            ]
+            stages.append(self.stage(f"oak_g{k + 1}", [*hand, *names, *columns], f"oak_g{k}"))
+        columns = [
+            self.placed(i, f) if i in guides else f"{self.position(f, names[i])} AS oak_p{i}"
+            for i, f in enumerate(features)
+        ]
+        return [*stages, self.stage("oak_p", [*hand, *columns], f"oak_g{most}")]
+
+    def drawn_in(self, scale: Scale, x: str) -> str:
+        """Return a value in its cycle, with the tails drawn in, held within the knots."""
+        low, high = constant(scale.knots[0]), constant(scale.knots[-1])
         value = x
+        if scale.period is not None:
+            period = constant(scale.period)
+            value = f"{x} - {period} * {self.dialect.floor(f'{x} / {period}')}"
+        tests = [f"WHEN {x} {side} {end} THEN {drawn}" for side, end, drawn in tails(scale, x)]
+        if tests:
+            value = f"CASE {' '.join(tests)} ELSE {x} END"
+        return f"CASE WHEN {x} IS NOT NULL THEN least(greatest({value}, {low}), {high}) END"
+
+    def start(self, i: int, found: Guide) -> str:
+        """Return the first cell of a value's bucket; 0 for missing values."""
+        bucket = f"(oak_x{i} - {constant(found.low)}) * {constant(found.factor)}"
+        bucket = f"coalesce({self.dialect.whole(bucket)}, 0)"
+        starts = self.dialect.array(found.starts.astype(np.float64))
+        return f"CAST({self.dialect.element(starts, bucket)} AS INTEGER) AS oak_j{i}"
+
+    def step(self, i: int, scale: Scale | LevelAxis) -> str:
+        """Return the cell, or the next one if the value lies beyond its end."""
+        assert isinstance(scale, Scale)
+        ends = np.append(np.array(scale.knots)[1:-1], np.finfo(np.float64).max)
+        end = self.dialect.element(self.dialect.array(ends), f"oak_j{i}")
+        return f"oak_j{i} + CASE WHEN oak_x{i} >= {end} THEN 1 ELSE 0 END AS oak_j{i}"
+
+    def placed(self, i: int, scale: Scale | LevelAxis) -> str:
+        """Return the position of a value whose cell is known."""
+        assert isinstance(scale, Scale)
+        knots, positions = np.array(scale.knots), np.array(scale.positions)
+        slopes = np.diff(positions) / np.diff(knots)
+        slope = self.dialect.element(self.dialect.array(slopes), f"oak_j{i}")
+        begin = self.dialect.element(self.dialect.array(knots[:-1]), f"oak_j{i}")
+        place = self.dialect.element(self.dialect.array(positions[:-1]), f"oak_j{i}")
+        value = self.dialect.clamp(f"{place} + {slope} * (oak_x{i} - {begin})")
+        return f"CASE WHEN oak_x{i} IS NOT NULL THEN {value} END AS oak_p{i}"
+
+    def position(self, feature: Scale | LevelAxis, x: str) -> str:
+        """Return the position of a value between 0 and 1 (NULL: missing); the code of a level."""
+        if isinstance(feature, LevelAxis):
+            return x
+        value, tests = x, []
         if feature.period is not None:
-            value = f"({x} - {constant(feature.period)} * {self.dialect.floor(f'{x} / {constant(feature.period)}')})"
+            period = constant(feature.period)
+            value = f"({x} - {period} * {self.dialect.floor(f'{x} / {period}')})"
         low, high = feature.knots[0], feature.knots[-1]
-        tests = []
-        if feature.lower is not None:
-            end, width = feature.lower.end, feature.lower.width
-            drawn = f"({constant(end)} - {constant(width)} * ln(1.0e0 + ({constant(end)} - {x}) / {constant(width)}))"
-            tests.append(
-                f"WHEN {x} < {constant(end)} THEN {self.search(feature, drawn, below=end)}"
-            )
-        if feature.upper is not None:
-            end, width = feature.upper.end, feature.upper.width
-            drawn = f"({constant(end)} + {constant(width)} * ln(1.0e0 + ({x} - {constant(end)}) / {constant(width)}))"
-            tests.append(
-                f"WHEN {x} > {constant(end)} THEN {self.search(feature, drawn, above=end)}"
-            )
+        for side, end, drawn in tails(feature, x):
+            limit = {"below" if side == "<" else "above": float(end)}
+            tests.append(f"WHEN {x} {side} {end} THEN {self.search(feature, drawn, **limit)}")
         if not tests:
             tests.append(f"WHEN {value} <= {constant(low)} THEN 0.0e0")
             tests.append(f"WHEN {value} >= {constant(high)} THEN 1.0e0")
         return (
             f"CASE WHEN {x} IS NULL THEN NULL {' '.join(tests)} "
-            f"ELSE {self.search(feature, value)} END AS oak_p{feature.feature}"
+            f"ELSE {self.search(feature, value)} END"
         )
 
     def search(
@@ -215,11 +292,12 @@ class _Query:
         right = self.tree(x, knots, positions, middle, last)
         return f"CASE WHEN {x} < {constant(knots[middle])} THEN {left} ELSE {right} END"
 
-    def cells(self, axes: Sequence[Axis]) -> list[str]:
+    def cells(self, axes: Sequence[Axis], features: Sequence[Scale | LevelAxis]) -> list[str]:
         """Return first coefficient and place within the cell, of all axes."""
         columns = []
         for a, axis in enumerate(axes):
-            p = f"oak_p{axis.feature}"
+            own = axis.scale if isinstance(axis, NumericAxis) else axis
+            p = f"oak_p{features.index(own)}"
             if isinstance(axis, LevelAxis):
                 columns.append(f"{p} AS oak_c{a}")
                 continue
