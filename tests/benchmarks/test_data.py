@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from benchmarks.data import FAMILIES, SUITES, load_split, resolve
 from benchmarks.data.base import fold_of_five, shuffled_tenth
 

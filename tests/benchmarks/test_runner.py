@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from benchmarks import worker
 from benchmarks.__main__ import main
 from benchmarks.adapters import ADAPTERS, Job, parse_model, split_models
 from benchmarks.data import load_split
 from benchmarks.records import read
 from benchmarks.runner import Plan, run, work_of
-
-from benchmarks import worker
 
 NOWHERE = Path("nowhere")
 

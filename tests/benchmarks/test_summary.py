@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.paper import printed_name, with_paper
 
 from benchmarks import render, summary
+from benchmarks.paper import printed_name, with_paper
 
 
 def record(name, split, model, **values):
