@@ -370,6 +370,8 @@ def _learner(
         likelihood = Gaussian()
     priors = PRIORS[options.priors]
     if likelihood is not None:
+        if likelihood.support in ("binary", "classes"):
+            priors = priors.for_labels()
         priors = priors.in_units_of(likelihood.latent_unit)
     space = ParameterSpace(
         kernel,
