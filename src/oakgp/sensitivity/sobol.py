@@ -47,11 +47,12 @@ class Totals:
         return float(self.orders.sum())
 
 
-def _require_orthogonal(posterior: Posterior) -> None:
+def require_orthogonal(posterior: Posterior) -> None:
+    """Raise an error unless the components are orthogonal."""
     if not posterior.kernel.orthogonal:
         raise ValueError(
-            "Sobol indices need orthogonal components, but the model was made with "
-            "orthogonal=False; fit it with orthogonal=True"
+            "Sobol indices and Shapley values need orthogonal components, but the model was made "
+            "with orthogonal=False; fit it with orthogonal=True"
         )
 
 
@@ -60,7 +61,7 @@ def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Tota
 
     O(d R m^2), no enumeration of terms.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     squares = posterior.features.weights.order_variances**2
     return _sum_totals(
         posterior.kernel,
@@ -74,7 +75,7 @@ def expected_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> T
     E[V_u] = sigma_r^4 a^T L_u a + sigma_r^2 prod_i E[k~_i(X, X)] - sigma_r^4 tr(W^T W L_u), and the
     sums over u are symmetric polynomials here too. ``blocks`` carry the entries of W^T W.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     variances = posterior.features.weights.order_variances
     prior = posterior.kernel.mean_variances(posterior.parameters)[:, None]
 
@@ -149,7 +150,7 @@ def top_terms(
     ``count``-th largest found so far. Memory does not depend on the number of terms in the model,
     but on how many prefixes stay promising.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     if count < 1 or posterior.kernel.terms.count() == 0:
         return []
     blocks = blocks or PairBlocks(posterior)

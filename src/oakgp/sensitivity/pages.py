@@ -1,0 +1,32 @@
+"""The constrained kernels of single features between rows and anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from oakgp.ops.layout import Points, Weights
+from oakgp.posterior import Posterior
+
+
+def unit_weights(posterior: Posterior) -> Weights:
+    """Return the weights with order variances of 1: a main effect is then k~_i itself."""
+    weights = posterior.features.weights
+    return replace(weights, order_variances=torch.ones_like(weights.order_variances))
+
+
+def pages(posterior: Posterior, left: Points, right: Points, features: Iterable[int]) -> Tensor:
+    """Return c_i k~_i between two sets of points, ``[features, n, m]``."""
+    unit = unit_weights(posterior)
+    found = [posterior.kernel.term_matrix(unit, (i,), left, right) for i in features]
+    return torch.stack(found) if found else left.x.new_zeros((0, left.n, right.n))
+
+
+def diagonals(posterior: Posterior, points: Points, features: Iterable[int]) -> Tensor:
+    """Return c_i k~_i(x, x), ``[features, n]``."""
+    unit = unit_weights(posterior)
+    found = [posterior.kernel.term_diagonal(unit, (i,), points) for i in features]
+    return torch.stack(found) if found else points.x.new_zeros((0, points.n))
