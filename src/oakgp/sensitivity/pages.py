@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from oakgp.kernels.constrained import embeddings
 from oakgp.ops.layout import Points, Weights
 from oakgp.posterior import Posterior
 
@@ -16,6 +17,23 @@ def unit_weights(posterior: Posterior) -> Weights:
     """Return the weights with order variances of 1: a main effect is then k~_i itself."""
     weights = posterior.features.weights
     return replace(weights, order_variances=torch.ones_like(weights.order_variances))
+
+
+def points_of(posterior: Posterior, coordinates: Mapping[int, Tensor]) -> Points:
+    """Return points of some features, by their coordinates ``[n]``.
+
+    What they hold of the others is not to be used, and takes no time.
+    """
+    kernel, lengthscales = posterior.kernel, posterior.parameters.lengthscales
+    like = next(iter(coordinates.values()))
+    x = like.new_zeros((kernel.n_features, len(like)))
+    embed = torch.zeros_like(x)
+    index = list(coordinates)
+    x[index] = torch.stack(list(coordinates.values()))
+    if kernel.orthogonal:
+        chosen = [kernel.features[i] for i in index]
+        embed[index] = embeddings(chosen, x[index], lengthscales[index])
+    return Points(x, embed)
 
 
 def pages(posterior: Posterior, left: Points, right: Points, features: Iterable[int]) -> Tensor:
