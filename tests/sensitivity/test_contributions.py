@@ -28,7 +28,7 @@ def posterior_of(p: Problem, engine: str = "exact") -> Posterior:
 
 def terms_up_to_three(d: int) -> list[Term]:
     mains: list[Term] = [(i,) for i in range(d)]
-    return [(), *mains, *combinations(range(d), 2), (0, 1, 2), (1, 4, 6)]
+    return [(), *mains, *combinations(range(d), 2), (0, 1, 2), (0, 5, 6), (1, 4, 6)]
 
 
 @pytest.mark.parametrize("engine", ["exact", "sparse"])

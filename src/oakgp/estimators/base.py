@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from oakgp.table import Table
 from oakgp.targets import read_weights
 from oakgp.truncation import truncated
 from oakgp.verdict import Verdict, make_verdict
+
+if TYPE_CHECKING:
+    from oakgp.explain.explanation import Explanation
 
 Array = NDArray[np.float64]
 
@@ -330,6 +333,58 @@ class BaseOAK(TransformerMixin, BaseEstimator):
                 "cumulative_share": [share for _, share, _ in curve],
                 "metric": [value for _, _, value in curve],
             }
+        )
+
+    def explain(
+        self,
+        X: Any,
+        terms: Any = None,
+        *,
+        max_terms: int = 50,
+        scale: str = "link",
+        output: Label | None = None,
+        n_samples: int = 256,
+        random_state: int = 0,
+    ) -> Explanation:
+        """Return why the predictions at the rows of X are what they are.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            The rows.
+        terms : sequence of terms, optional
+            Which to list; the kept or else the largest when not given. The others are one part
+            together.
+        max_terms : int, default=50
+            How many to list when ``terms`` is not given.
+        scale : {"link", "response"}, default="link"
+            Whether to split the function itself (log odds, log rates; of Gaussian regression the
+            response), where parts are exact and have posterior deviations, or the expected
+            response (probabilities, counts).
+        output : label, optional
+            Of which latent function, or the probability of which class; see `output_model`.
+        n_samples : int, default=256
+            Draws behind Shapley values on the response scale; those on the link scale are exact.
+        random_state : int, default=0
+            Seed of these draws.
+
+        Returns
+        -------
+        Explanation
+            ``.terms`` and ``.features`` (Shapley values) hold arrays; ``.to_frame()``,
+            ``.plot(row)`` and ``.to_shap()`` show them.
+        """
+        from oakgp.explain.explanation import explain_rows
+
+        return explain_rows(
+            self._fitted(),
+            X,
+            terms,
+            max_terms=max_terms,
+            scale=scale,
+            output=output,
+            n_samples=n_samples,
+            seed=random_state,
         )
 
     def plot_components(self, X: Any = None, terms: Any = None, **options: Any) -> Any:
