@@ -326,24 +326,29 @@ def explain_rows(
 ) -> Explanation:
     """Return the explanation of a model's predictions; see ``estimator.explain``."""
     check_choice("scale", scale, SCALES)
-    check_count("max_terms", max_terms, 1)
     check_count("n_samples", n_samples, 2)
     chosen = model.of(output)
-    listed = _listed(model, chosen, terms, max_terms)
+    listed = listed_terms(model, chosen, terms, max_terms)
     rows = model.schema.encode(table)
     x = chosen.encode(table)
     if scale == "link" or model.response is None:
         return LinkExplanation(model, chosen, rows, x, listed)
-    if not model.pooled and chosen.name != model.outputs[0].name:
-        raise ValueError(
-            f"scale='response' explains the expected response, which output={output!r} is no part "
-            "of: use scale='link'"
-        )
+    refuse_without_response(model, chosen)
     return ResponseExplanation(model, chosen, rows, x, listed, n_samples, seed)
 
 
-def _listed(model: Model, output: Model, terms: Any, max_terms: int) -> tuple[Term, ...]:
+def refuse_without_response(model: Model, output: Model) -> None:
+    """Raise an error for a latent function that the expected response does not follow from."""
+    if not model.pooled and output.name != model.outputs[0].name:
+        raise ValueError(
+            f"scale='response' is about the expected response, which output={output.name!r} is no "
+            "part of: use scale='link'"
+        )
+
+
+def listed_terms(model: Model, output: Model, terms: Any, max_terms: int) -> tuple[Term, ...]:
     """Return the terms to list: those asked for, those kept, or the largest."""
+    check_count("max_terms", max_terms, 1)
     kernel = output.posterior.kernel
     if terms is not None:
         specs = [terms] if isinstance(terms, (str, int)) else list(terms)
