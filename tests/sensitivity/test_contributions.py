@@ -14,12 +14,12 @@ from oakgp.inference.data import TrainingData
 from oakgp.kernels import Matern12, SquaredExponential
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.contributions import component_moments
 from oakgp.sensitivity.factors import factor
 
 
-def posterior_of(p: Problem, engine: str = "exact") -> Posterior:
+def posterior_of(p: Problem, engine: str = "exact") -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     if engine == "exact":
         return exact.posterior(p.kernel, p.parameters, data)[0]

@@ -11,9 +11,13 @@ from tests.references import Problem, random_problem, term_variances
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData
 from oakgp.kernels.terms import term_set
-from oakgp.posterior import Posterior
-from oakgp.sensitivity import posterior_variances, sample_variances
-from oakgp.sensitivity.effects import expected_effects, shapley_effects
+from oakgp.posterior import KernelPosterior
+from oakgp.sensitivity import (
+    expected_totals,
+    posterior_variances,
+    sample_variances,
+    sobol_totals,
+)
 
 TERMS = {
     "order 1": term_set(7, 1),
@@ -24,7 +28,7 @@ TERMS = {
 }
 
 
-def posterior_of(p: Problem) -> Posterior:
+def posterior_of(p: Problem) -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     return exact.posterior(p.kernel, p.parameters, data)[0]
 
@@ -35,7 +39,7 @@ def test_effects_equal_the_sum_over_terms(name: str) -> None:
     posterior = posterior_of(p)
     truth = term_variances(p, p.x.numpy(), posterior.mean_weights.numpy())
     expected = [sum(v / len(u) for u, v in truth.items() if i in u) for i in range(7)]
-    found = shapley_effects(posterior)
+    found = sobol_totals(posterior).shapley
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-10)
     assert float(found.sum()) == pytest.approx(sum(truth.values()), rel=1e-6)
 
@@ -48,7 +52,7 @@ def test_expected_effects_equal_the_sum_over_terms() -> None:
     expected = [
         sum(v / len(u) for u, v in zip(terms, each, strict=True) if i in u) for i in range(7)
     ]
-    np.testing.assert_allclose(expected_effects(posterior), expected, rtol=1e-8)
+    np.testing.assert_allclose(expected_totals(posterior).shapley, expected, rtol=1e-8)
 
 
 def test_the_table_of_features_has_the_effects_with_their_intervals() -> None:

@@ -23,7 +23,7 @@ from oakgp.kernels import CategoricalKernel, Matern32, SquaredExponential
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term, TermSet, term_set
 from oakgp.measures import Categorical, Empirical
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.shapley import shapley_covariance, shapley_moments
 
 TERMS = {
@@ -36,7 +36,7 @@ TERMS = {
 }
 
 
-def posterior_of(p: Problem) -> Posterior:
+def posterior_of(p: Problem) -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     return exact.posterior(p.kernel, p.parameters, data)[0]
 
@@ -143,7 +143,7 @@ def background(features: tuple[Feature, ...]) -> tuple[np.ndarray, np.ndarray]:
     return rows, mass
 
 
-def coalition_values(posterior: Posterior, row: np.ndarray) -> np.ndarray:
+def coalition_values(posterior: KernelPosterior, row: np.ndarray) -> np.ndarray:
     """Shapley values by their definition: E[f | x_S] for every coalition S of the features."""
     rows, mass = background(posterior.kernel.features)
     d = len(row)

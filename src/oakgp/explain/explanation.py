@@ -19,9 +19,7 @@ from oakgp.explain.values import term_with_values, value_texts
 from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
 from oakgp.response import as_array
-from oakgp.sensitivity.contributions import component_moments, rest_variance
 from oakgp.sensitivity.selection import rank_terms
-from oakgp.sensitivity.shapley import shapley_covariance, shapley_moments
 from oakgp.table import Table
 
 if TYPE_CHECKING:
@@ -210,7 +208,7 @@ class LinkExplanation(Explanation):
     def terms(self) -> Attribution:
         """What each term adds to each row, with its deviation."""
         model = self.output
-        mean, variance = component_moments(model.posterior, self.x, self.listed)
+        mean, variance = model.posterior.component_moments(self.x, self.listed)
         values = model.scale * as_array(mean.T)
         sd = model.scale * as_array(variance.T.sqrt())
         names = [model.label(term) for term in self.listed]
@@ -230,7 +228,7 @@ class LinkExplanation(Explanation):
     def features(self) -> Attribution:
         """Shapley value of each feature at each row, exact, with its deviation."""
         model = self.output
-        mean, variance = shapley_moments(model.posterior, self.x)
+        mean, variance = model.posterior.shapley(self.x)
         return Attribution(
             tuple(model.names),
             model.scale * as_array(mean.T),
@@ -246,7 +244,7 @@ class LinkExplanation(Explanation):
         The deviation of the sum of two of them, say, follows from it.
         """
         scale = self.output.scale
-        return scale * scale * as_array(shapley_covariance(self.output.posterior, self.x))
+        return scale * scale * as_array(self.output.posterior.shapley_covariance(self.x))
 
     def of_row(self, row: int, kind: str) -> Attribution:
         """Return the parts of one row, the deviation of all other terms together included."""
@@ -255,7 +253,7 @@ class LinkExplanation(Explanation):
             return part
         assert part.sd is not None
         row %= len(self)
-        variance = rest_variance(self.output.posterior, self.x[:, row : row + 1], self.listed)
+        variance = self.output.posterior.rest_variance(self.x[:, row : row + 1], self.listed)
         sd = part.sd.copy()
         sd[0, -1] = self.output.scale * float(variance[0]) ** 0.5
         return Attribution(part.names, part.values, sd, None, part.base)
@@ -310,7 +308,7 @@ def _covers(model: Model, terms: Sequence[Term]) -> bool:
     kept = model.posterior.kept
     if kept is not None:
         return set(kept) - {()} <= set(terms)
-    return len(set(terms)) == model.posterior.kernel.terms.count()
+    return len(set(terms)) == model.posterior.terms.count()
 
 
 def explain_rows(
@@ -349,20 +347,20 @@ def refuse_without_response(model: Model, output: Model) -> None:
 def listed_terms(model: Model, output: Model, terms: Any, max_terms: int) -> tuple[Term, ...]:
     """Return the terms to list: those asked for, those kept, or the largest."""
     check_count("max_terms", max_terms, 1)
-    kernel = output.posterior.kernel
+    posterior = output.posterior
     if terms is not None:
         specs = [terms] if isinstance(terms, (str, int)) else list(terms)
         found = tuple(dict.fromkeys(output.term(spec) for spec in specs))
         if () in found:
             raise ValueError("terms= names the constant, which is the base of every explanation")
         return found
-    kept = output.posterior.kept
-    if kept is not None:
-        return tuple(term for term in kept if term)
-    if not kernel.orthogonal:
-        return tuple((i,) for i in range(kernel.n_features) if (i,) in kernel.terms)[:max_terms]
+    if posterior.kept is not None:
+        return tuple(term for term in posterior.kept if term)
+    if not posterior.orthogonal:
+        mains = ((i,) for i in range(posterior.n_features) if (i,) in posterior.terms)
+        return tuple(mains)[:max_terms]
     source = model if model.pooled else output
     ranking = source.sobol.ranking
     if max_terms > len(ranking.terms):
-        ranking = rank_terms(source.posterior, max_terms, blocks=source.blocks())
+        ranking = rank_terms(source.posterior, max_terms, variances=source.variances())
     return ranking.terms[:max_terms]

@@ -24,7 +24,6 @@ from oakgp.kernels import CategoricalKernel
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.response import Response, as_array
-from oakgp.sensitivity.contributions import component_moments
 
 Array = NDArray[np.float64]
 
@@ -65,7 +64,7 @@ def sequential(
     steps = torch.zeros((len(terms) + 1, *mean.shape), dtype=mean.dtype, device=mean.device)
     for latent in moving:
         posterior = model.posteriors[latent]
-        parts, _ = component_moments(posterior, x, terms)
+        parts, _ = posterior.component_moments(x, terms)
         rest = posterior.mean(x) - posterior.mean(x, ()) - parts.sum(dim=0)
         steps[:, latent] = torch.cat([parts, rest[None]])
     at = mean - steps.sum(dim=0)

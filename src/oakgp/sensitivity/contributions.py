@@ -17,7 +17,7 @@ from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.ops.threads import threads_for
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.factors import Factor, factor
 from oakgp.sensitivity.pages import points_of
 
@@ -30,7 +30,7 @@ _FEW = 64  # rows that are done directly
 
 
 def component_moments(
-    posterior: Posterior, x: Tensor, terms: Sequence[Term]
+    posterior: KernelPosterior, x: Tensor, terms: Sequence[Term]
 ) -> tuple[Tensor, Tensor]:
     """Return mean and variance of each component at each row, both ``[k, n]``.
 
@@ -53,7 +53,7 @@ def component_moments(
     return torch.cat(means, dim=1), torch.cat(variances, dim=1)
 
 
-def _batch(posterior: Posterior, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
+def _batch(posterior: KernelPosterior, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
     mean, variance = x.new_zeros((2, len(terms), x.shape[1]))
     small = [u for u in terms if 0 < len(u) <= 2] if x.shape[1] > _FEW else []
     factors = {i: factor(posterior, x[i], i) for i in sorted({i for u in small for i in u})}
@@ -68,7 +68,7 @@ def _batch(posterior: Posterior, x: Tensor, terms: Sequence[Term]) -> tuple[Tens
 
 
 def _by_factors(
-    posterior: Posterior, x: Tensor, term: Term, factors: Sequence[Factor]
+    posterior: KernelPosterior, x: Tensor, term: Term, factors: Sequence[Factor]
 ) -> tuple[Tensor, Tensor]:
     """Return mean and variance of a main effect or a pair."""
     level = posterior.features.weights.order_variances[len(term)]
@@ -89,7 +89,7 @@ def _by_factors(
     return level * _mean(posterior.mean_weights, factors), variance
 
 
-def _direct(posterior: Posterior, x: Tensor, term: Term) -> Tensor:
+def _direct(posterior: KernelPosterior, x: Tensor, term: Term) -> Tensor:
     """Return the variance of a component, nothing left out, ``[n]``."""
     features = posterior.kernel.features
     points = points_of(posterior, {i: features[i].coordinates(x[i]) for i in term})
@@ -141,7 +141,7 @@ def _root(gram: Tensor, sizes: Tensor, left_out: float) -> Tensor:
     return root
 
 
-def rest_variance(posterior: Posterior, x: Tensor, terms: Sequence[Term]) -> Tensor:
+def rest_variance(posterior: KernelPosterior, x: Tensor, terms: Sequence[Term]) -> Tensor:
     """Return the variance of f less the constant and less some components, ``[n]``.
 
     O(m) more work a row and term than the variance of f: for few rows.

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.response import as_array
-from oakgp.sensitivity.contributions import component_moments
 from oakgp.table import Table
 
 Array = NDArray[np.float64]
@@ -118,7 +117,7 @@ def dependence(model: Model, output: Model, table: Any, terms: tuple[Term, ...])
     x = output.encode(table)
     if x.shape[1] < 3:
         raise ValueError(f"the table has {x.shape[1]} rows: a variance over rows needs at least 3")
-    values = output.scale * as_array(component_moments(output.posterior, x, terms)[0].T)
+    values = output.scale * as_array(output.posterior.component_moments(x, terms)[0].T)
     whole = output.scale * as_array(output.posterior.mean(x) - output.posterior.mean(x, ()))
     parts = np.column_stack([values, whole - values.sum(axis=1)])
     structural, correlative = split_variance(parts)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from oakgp.ops.layout import Points, Weights
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.pages import points_of, unit_weights
 
 _CANDIDATES = 256  # values looked at first: evenly spaced among the distinct ones
@@ -47,7 +47,7 @@ class Factor:
         return (self.at_rows[:, ::step] ** 2).quantile(0.95, dim=1)
 
 
-def factor(posterior: Posterior, values: Tensor, i: int) -> Factor | None:
+def factor(posterior: KernelPosterior, values: Tensor, i: int) -> Factor | None:
     """Return F of feature i at encoded values ``[n]`` and at the anchors; None if its rank is high.
 
     Equal values are looked at once, so grids cost little.
@@ -67,7 +67,7 @@ def factor(posterior: Posterior, values: Tensor, i: int) -> Factor | None:
     return Factor(whole[:, :n], whole[:, n:], diagonal[where[:n]])
 
 
-def _columns(posterior: Posterior, points: Points, diagonal: Tensor, i: int) -> Tensor | None:
+def _columns(posterior: KernelPosterior, points: Points, diagonal: Tensor, i: int) -> Tensor | None:
     """Return F at distinct values of a feature, ``[n, q]``."""
     unit = unit_weights(posterior)
     scale = float(diagonal.max())
@@ -90,7 +90,12 @@ def _columns(posterior: Posterior, points: Points, diagonal: Tensor, i: int) -> 
 
 
 def _pivots(
-    posterior: Posterior, unit: Weights, points: Points, diagonal: Tensor, i: int, scale: float
+    posterior: KernelPosterior,
+    unit: Weights,
+    points: Points,
+    diagonal: Tensor,
+    i: int,
+    scale: float,
 ) -> Tensor:
     """Return the numbers of the points that explain the others, the most telling first."""
     gram = posterior.kernel.term_matrix(unit, (i,), points).cpu().numpy()
@@ -108,7 +113,7 @@ def _pivots(
 
 
 def _projected(
-    posterior: Posterior, unit: Weights, points: Points, pivots: Points, i: int
+    posterior: KernelPosterior, unit: Weights, points: Points, pivots: Points, i: int
 ) -> Tensor:
     """Return k~(x, pivots) C^-T with C C^T = k~(pivots, pivots), ``[n, q]``."""
     if pivots.n == 0:

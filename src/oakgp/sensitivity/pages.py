@@ -10,16 +10,16 @@ from torch import Tensor
 
 from oakgp.kernels.constrained import embeddings
 from oakgp.ops.layout import Points, Weights
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 
 
-def unit_weights(posterior: Posterior) -> Weights:
+def unit_weights(posterior: KernelPosterior) -> Weights:
     """Return the weights with order variances of 1: a main effect is then k~_i itself."""
     weights = posterior.features.weights
     return replace(weights, order_variances=torch.ones_like(weights.order_variances))
 
 
-def points_of(posterior: Posterior, coordinates: Mapping[int, Tensor]) -> Points:
+def points_of(posterior: KernelPosterior, coordinates: Mapping[int, Tensor]) -> Points:
     """Return points of some features, by their coordinates ``[n]``.
 
     What they hold of the others is not to be used, and takes no time.
@@ -36,14 +36,16 @@ def points_of(posterior: Posterior, coordinates: Mapping[int, Tensor]) -> Points
     return Points(x, embed)
 
 
-def pages(posterior: Posterior, left: Points, right: Points, features: Iterable[int]) -> Tensor:
+def pages(
+    posterior: KernelPosterior, left: Points, right: Points, features: Iterable[int]
+) -> Tensor:
     """Return c_i k~_i between two sets of points, ``[features, n, m]``."""
     unit = unit_weights(posterior)
     found = [posterior.kernel.term_matrix(unit, (i,), left, right) for i in features]
     return torch.stack(found) if found else left.x.new_zeros((0, left.n, right.n))
 
 
-def diagonals(posterior: Posterior, points: Points, features: Iterable[int]) -> Tensor:
+def diagonals(posterior: KernelPosterior, points: Points, features: Iterable[int]) -> Tensor:
     """Return c_i k~_i(x, x), ``[features, n]``."""
     unit = unit_weights(posterior)
     found = [posterior.kernel.term_diagonal(unit, (i,), points) for i in features]

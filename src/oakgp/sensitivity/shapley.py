@@ -21,14 +21,14 @@ from oakgp.kernels.terms import Block
 from oakgp.ops.layout import Points
 from oakgp.ops.leave_one_out import leave_one_out
 from oakgp.ops.threads import threads_for
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.pages import diagonals, pages
 from oakgp.sensitivity.sobol import require_orthogonal
 
 _BATCH_ENTRIES = 8_000_000  # entries of all features' maps made at a time
 
 
-def shapley_moments(posterior: Posterior, x: Tensor) -> tuple[Tensor, Tensor]:
+def shapley_moments(posterior: KernelPosterior, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and variance of the Shapley value of every feature, each ``[d, n]``.
 
     Of a posterior that keeps some terms only, these are the Shapley values of their sum.
@@ -53,7 +53,7 @@ def shapley_moments(posterior: Posterior, x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat(means, dim=1), torch.cat(variances, dim=1)
 
 
-def shapley_covariance(posterior: Posterior, x: Tensor) -> Tensor:
+def shapley_covariance(posterior: KernelPosterior, x: Tensor) -> Tensor:
     """Return the posterior covariance of the features' Shapley values at each row, ``[n, d, d]``.
 
     Its sum over both features is the variance of f less the constant.
@@ -69,14 +69,14 @@ def shapley_covariance(posterior: Posterior, x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _blocks(posterior: Posterior) -> Sequence[Block]:
+def _blocks(posterior: KernelPosterior) -> Sequence[Block]:
     """Return the terms that are summed over, as disjoint blocks."""
     if posterior.kept is None:
         return posterior.kernel.terms.blocks
     return [Block(term, (), len(term)) for term in posterior.kept if term]
 
 
-def _maps(posterior: Posterior, x: Tensor) -> Iterator[tuple[Tensor, Points]]:
+def _maps(posterior: KernelPosterior, x: Tensor) -> Iterator[tuple[Tensor, Points]]:
     """Yield psi of every feature, ``[d, n, m]``, a batch of rows at a time."""
     size = max(1, _BATCH_ENTRIES // max(1, len(x) * posterior.features.size))
     for rows in torch.arange(x.shape[1], device=x.device).split(size) if x.shape[1] else ():
@@ -85,7 +85,7 @@ def _maps(posterior: Posterior, x: Tensor) -> Iterator[tuple[Tensor, Points]]:
         yield _sums(posterior, z, 1), points
 
 
-def _sums(posterior: Posterior, z: Tensor, power: int) -> Tensor:
+def _sums(posterior: KernelPosterior, z: Tensor, power: int) -> Tensor:
     """Return sum over u that contain i of sigma2_r / r^power prod_{j in u} z_j, for every i."""
     variances = posterior.features.weights.order_variances
     orders = torch.arange(len(variances), dtype=z.dtype, device=z.device)
@@ -99,7 +99,7 @@ def _sums(posterior: Posterior, z: Tensor, power: int) -> Tensor:
     return total
 
 
-def _prior_covariance(posterior: Posterior, z: Tensor) -> Tensor:
+def _prior_covariance(posterior: KernelPosterior, z: Tensor) -> Tensor:
     """Return sum over u that contain i and j of sigma2_r / r^2 prod z, ``[d, n] -> [n, d, d]``.
 
     With j made mandatory, a block holds just its terms that contain j.
