@@ -121,9 +121,9 @@ def dependence(model: Model, output: Model, table: Any, terms: tuple[Term, ...])
     whole = output.scale * as_array(output.posterior.mean(x) - output.posterior.mean(x, ()))
     parts = np.column_stack([values, whole - values.sum(axis=1)])
     structural, correlative = split_variance(parts)
-    ranking = (model if model.pooled else output).sobol.ranking
-    known = dict(zip(ranking.terms, ranking.shares, strict=True))
-    sobol = np.array([known.get(term, 0.0) for term in terms])
+    variances = (model if model.pooled else output).variances()
+    whole_variance = max(variances.totals().variance, np.finfo(np.float64).tiny)
+    sobol = as_array(variances.of(terms)) / whole_variance
     sobol = np.r_[sobol, max(0.0, 1.0 - sobol.sum())]
     explained, correlations = concurvity(values)
     names = [output.label(term) for term in terms]
