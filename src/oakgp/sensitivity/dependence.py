@@ -167,7 +167,7 @@ def _message(
     """Return in words how far the features are from independent, and whether that is far."""
     own = float(structural.sum())
     gap = np.abs(structural + correlative - sobol)[: len(names)]
-    worst = int(gap.argmax()) if len(names) else 0
+    worst = int(gap.round(3).argmax()) if len(names) else 0  # of two alike, the larger term
     far = abs(own - 1.0) > _FAR or bool(len(names) and gap[worst] > _FAR)
     text = (
         f"over these rows the components' own variances add up to {100 * own:.0f}% of the "
