@@ -181,7 +181,12 @@ class BasisSpace:
             old.variances[known[u]].cpu() if u in known else unit * fresh.variances[k]
             for k, u in enumerate(self.layout.terms)
         ]
-        return BasisParameters(torch.stack(variances), old.lengthscales.cpu(), old.noise.cpu())
+        # A feature without a main effect ends with a long lengthscale, under which its interactions
+        # would have no variance either: they get a chance of their own.
+        lengthscales = old.lengthscales.cpu().clone()
+        for i in {i for u in self.layout.terms if u not in known for i in u}:
+            lengthscales[i] = torch.minimum(lengthscales[i], fresh.lengthscales[i])
+        return BasisParameters(torch.stack(variances), lengthscales, old.noise.cpu())
 
     def log_prior(self, parameters: BasisParameters) -> Tensor:
         """Return the log density of the priors, up to a constant."""

@@ -22,11 +22,15 @@ from oakgp.kernels.terms import Term
 #: From candidate terms to the gain in log evidence that each promises.
 Screen = Callable[[Sequence[Term]], Tensor]
 
+#: Highest order of a term.
+MAX_ORDER = 3
+
 _EMPTY = 1e-5  # share of the variance below which a fitted interaction is dropped
 _STRONG = 2e-3  # share from which it may get more columns
 _TAIL = 0.02  # share of a term's variance in the later half of its columns: it fills them
-_GROWTH = 2.5
+_GROWTH = 2.0
 _TRIED_TRIPLES = 200
+_AMPLE = 0.5  # share of the free columns that all candidates together may take unscreened
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,10 @@ class Budget:
         Most interactions there may be; None: as many as fit.
     """
 
-    columns: int = 1200
+    columns: int = 1500
     main: int = 20
-    pair: int = 30
-    triple: int = 30
+    pair: int = 12
+    triple: int = 12
     interactions: int | None = None
 
     def of(self, order: int) -> int:
@@ -71,10 +75,7 @@ def with_pairs(
     layout: BasisLayout, allowed: Callable[[Term], bool], screen: Screen, budget: Budget
 ) -> BasisLayout:
     """Return the basis with the pairs that promise most, as many as fit."""
-    have = set(layout.terms)
-    active = sorted({i for u in layout.terms for i in u})
-    pairs = [u for u in combinations(active, 2) if allowed(u) and u not in have]
-    return _with_best(layout, pairs, screen, budget, budget.columns)
+    return _with_best(layout, _pairs(layout, allowed), screen, budget, budget.columns)
 
 
 def refined(
@@ -85,6 +86,7 @@ def refined(
     forced: Sequence[Term],
     screen: Screen,
     budget: Budget,
+    max_order: int,
 ) -> BasisLayout:
     """Return the basis without empty interactions, with more columns for those that fill theirs.
 
@@ -101,6 +103,8 @@ def refined(
         Gains of candidates on the residual.
     budget
         Numbers of columns.
+    max_order
+        Highest order of new terms.
     """
     kept = [
         block
@@ -120,8 +124,8 @@ def refined(
         for block in kept
     ]
     wider = BasisLayout(layout.bases, tuple(blocks))
-    triples = _triples(wider, shares, allowed)
-    return _with_best(wider, triples, screen, budget, budget.columns)
+    more = _pairs(wider, allowed) + (_triples(wider, shares, allowed) if max_order > 2 else [])
+    return _with_best(wider, more, screen, budget, budget.columns)
 
 
 def tail_shares(layout: BasisLayout, squares: Tensor) -> dict[Term, float]:
@@ -139,6 +143,12 @@ def tail_shares(layout: BasisLayout, squares: Tensor) -> dict[Term, float]:
 
 def _grown(layout: BasisLayout, term: Term, size: int) -> TermColumns:
     return term_columns(layout.bases, term, size, tail=0.0)
+
+
+def _pairs(layout: BasisLayout, allowed: Callable[[Term], bool]) -> list[Term]:
+    """Return the allowed pairs that are not in the basis."""
+    active = sorted({i for u in layout.terms for i in u})
+    return [u for u in combinations(active, 2) if u not in layout.slices and allowed(u)]
 
 
 def _triples(
@@ -166,8 +176,10 @@ def _with_best(
     if not candidates or room <= 0 or places <= 0:
         return layout
     gains = screen(candidates)
-    # Of many candidates some look good by chance.
-    least = 2.0 + math.log(len(candidates))
+    # Of many candidates some look good by chance. Where there is room for all, none is refused:
+    # the evidence of all together drops what is empty, and knows better than the residual.
+    ample = len(candidates) * budget.of(len(candidates[0])) < _AMPLE * room
+    least = -1.0 if ample else 2.0 + math.log(len(candidates))
     order = torch.argsort(gains, descending=True, stable=True).tolist()
     chosen = [candidates[k] for k in order if float(gains[k]) > least][:places]
     blocks = list(layout.blocks)
