@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from oakgp.checks import check_choice, check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
+from oakgp.estimators.explained import Explained
 from oakgp.estimators.streams import FitsStreams
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
@@ -46,7 +47,7 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(FitsStreams, TransformerMixin, BaseEstimator):
+class BaseOAK(FitsStreams, Explained, TransformerMixin, BaseEstimator):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -381,12 +382,6 @@ class BaseOAK(FitsStreams, TransformerMixin, BaseEstimator):
                 "metric": [value for _, _, value in curve],
             }
         )
-
-    def plot_components(self, X: Any = None, terms: Any = None, **options: Any) -> Any:
-        """Draw components with matplotlib; see `oakgp.explain.plot_components`."""
-        from oakgp.explain import plot_components
-
-        return plot_components(self, X, terms, **options)
 
     def compile(
         self, tol: float = 1e-3, terms: Sequence[Any] | None = None, *, bands: bool = True

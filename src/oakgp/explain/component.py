@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -42,17 +43,26 @@ class Component:
     response: ComponentResponse | None = None
 
     def __call__(self, coordinates: Mapping[int, Array]) -> tuple[Array, Array]:
-        """Return mean and standard deviation at rows of kernel coordinates, each ``[n]``.
-
-        A component depends on its own features only, so the others stand at any valid value: the
-        first node of their measures.
-        """
+        """Return mean and standard deviation at rows of kernel coordinates, each ``[n]``."""
         x = self._rows(coordinates)
         if self.response is not None:
-            mean, sd = self.response.moments(x)
-            return mean - self._base, sd
-        centre, variance = self.model.posterior.mean_and_variance(x, self.term)
-        return self.model.scale * as_array(centre), self.model.scale * as_array(variance.sqrt())
+            centre, sd = self.response.moments(x)
+            return centre - self._base, sd
+        mean, variance = self.model.posterior.component_moments(x, [self.term])
+        scale = self.model.scale
+        return scale * as_array(mean[0]), scale * as_array(variance[0].sqrt())
+
+    def simultaneous_factor(self, coordinates: Mapping[int, Array], coverage: float) -> float:
+        """Return the half-width, in deviations, of a band that holds the whole curve.
+
+        With probability ``coverage`` the component lies within that many of its posterior
+        deviations of its mean at all rows at once: the quantile of the largest standardised
+        difference over joint draws. A monotone link does not change that.
+        """
+        covariance = as_array(
+            self.model.posterior.covariance(self._rows(coordinates), term=self.term)
+        )
+        return simultaneous_factor(covariance, coverage)
 
     def band(self, coordinates: Mapping[int, Array], width: float) -> tuple[Array, Array, Array]:
         """Return the mean and the band that is so many standard deviations wide, each ``[n]``.
@@ -85,6 +95,11 @@ class Component:
         return float(mean[0])
 
     def _rows(self, coordinates: Mapping[int, Array]) -> Tensor:
+        """Return encoded rows.
+
+        A component depends on its own features only, so the others stand at any valid value: the
+        first node of their measures.
+        """
         n = len(next(iter(coordinates.values())))
         rows = np.empty((len(self.model.columns), n))
         for i, column in enumerate(self.model.columns):
@@ -102,3 +117,23 @@ class Component:
         first, second = np.meshgrid(a, b)
         mean, sd = self({i: first.ravel(), j: second.ravel()})
         return mean.reshape(first.shape), sd.reshape(first.shape)
+
+
+def simultaneous_factor(
+    covariance: Array, coverage: float, n_samples: int = 4000, seed: int = 0
+) -> float:
+    """Return the quantile of the largest standardised value of a Gaussian vector.
+
+    Never less than that of a single value, which it is for a vector of one.
+    """
+    sd = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+    live = np.flatnonzero(sd > 1e-9 * max(float(sd.max(initial=0.0)), 1e-300))
+    pointwise = NormalDist().inv_cdf(0.5 + coverage / 2)
+    if not len(live):
+        return pointwise
+    correlation = covariance[np.ix_(live, live)] / np.outer(sd[live], sd[live])
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    white = np.random.default_rng(seed).standard_normal((n_samples, len(live)))
+    largest = np.abs(white @ root.T).max(axis=1)
+    return max(pointwise, float(np.quantile(largest, coverage)))

@@ -14,7 +14,7 @@ from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oakgp.checks import check_choice, check_count
+from oakgp.checks import check_choice, check_count, check_flag
 from oakgp.component_response import ComponentResponse
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
@@ -41,6 +41,7 @@ def plot_components(
     max_terms: int = 9,
     n_grid: int = 120,
     bands: float = 2.0,
+    simultaneous: bool = True,
     columns: int = 3,
     output: Label | None = None,
     scale: str = "link",
@@ -64,6 +65,9 @@ def plot_components(
         Points of a curve; a surface has a third of them a side.
     bands : float, default=2.0
         Half-width of bands and error bars, in posterior standard deviations.
+    simultaneous : bool, default=True
+        Whether main effects have a second, paler band: it holds the whole curve with the
+        probability with which the inner one holds any single value of it.
     columns : int, default=3
         Panels side by side; a component of three or more features takes the place of two.
     output : label, optional
@@ -83,10 +87,11 @@ def plot_components(
 
     Notes
     -----
-    Numeric features are drawn in their own units, categorical ones by level, and "missing" apart
-    from both. Two numeric features give a surface; a numeric and a categorical one give lines; two
-    categorical ones give tiles with mean and standard deviation. Surfaces and tiles are dotted
-    where the band includes 0. Values far from all others are out of the picture.
+    Numeric features are drawn in their own units, categorical ones by level (names in the order of
+    their effects, with the number of rows), and "missing" apart from both. Two numeric features
+    give a surface; a numeric and a categorical one give lines; two categorical ones give tiles with
+    mean and standard deviation. Surfaces and tiles are dotted where the band includes 0. Values far
+    from all others are out of the picture.
     A component of three or more features is shown over two of them, at three values of the others.
     """
     whole = fitted_model(estimator)
@@ -94,6 +99,7 @@ def plot_components(
     check_choice("scale", scale, ("link", "response"))
     check_count("n_grid", n_grid, 2)
     check_count("columns", columns, 1)
+    check_flag("simultaneous", simultaneous)
     if not isinstance(bands, Real) or not 0 <= bands < np.inf:
         raise ValueError(f"bands={bands!r}: give a number of standard deviations, 0 or more")
     chosen, shares = _chosen(model, terms, max_terms)
@@ -102,7 +108,7 @@ def plot_components(
     axes: dict[int, FeatureAxis] = {
         i: feature_axis(model, i, None if encoded is None else encoded[:, i]) for i in used
     }
-    how = Settings(n_grid, bands)
+    how = Settings(n_grid, bands, simultaneous)
     spans = [1 if len(term) < 3 else 2 for term in chosen]
     cells = place(spans, max(columns, *spans))
     height, width = max(c.row for c in cells) + 1, max(c.column + c.span for c in cells)
