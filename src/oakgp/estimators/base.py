@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -343,3 +344,15 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         from oakgp.export import save
 
         save(self, path)
+
+    def report(
+        self, path: str | PathLike[str], X_test: Any = None, y_test: Any = None, **options: Any
+    ) -> Path:
+        """Write one offline HTML file on the model; see `oakgp.report.write_report`.
+
+        It says what the model is and how good, shows every component, and lets rows be questioned.
+        Rows of ``X_test`` become part of the file.
+        """
+        from oakgp.report import write_report
+
+        return write_report(self, path, X_test, y_test, **options)

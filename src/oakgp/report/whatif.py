@@ -1,0 +1,208 @@
+"""What the page computes when a row is changed, and how far it is from the model.
+
+The page adds up interpolated tables; `Evaluator` does the same, from the same text. Terms that are
+not tabulated keep the value that they have at the row. `measure_error` compares it with the model
+at rows whose values were exchanged, so the page can say how far off it may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+from scipy.stats import norm, qmc
+
+from oakgp.model import Model
+from oakgp.model_columns import transform
+from oakgp.report.packing import unpack
+
+Array = NDArray[np.float64]
+
+_HERMITE = 32
+_POINTS = 128
+
+
+def link_of(model: Model) -> str:
+    """Return how the page turns latent values into responses."""
+    if model.response is None:
+        return "identity"
+    likelihood = model.response.likelihood
+    if likelihood.name == "bernoulli_probit":
+        return "probit"
+    by_support = {
+        "binary": "logit",
+        "unit": "logit",
+        "classes": "softmax",
+        "count": "log",
+        "positive": "log",
+    }
+    return by_support.get(likelihood.support, "identity")
+
+
+def normal_points(n_outputs: int) -> Array:
+    """Return the points over which class probabilities are averaged, ``[p, n_outputs]``."""
+    uniform = qmc.Sobol(n_outputs, seed=0).random(_POINTS)
+    return np.asarray(norm.ppf(np.clip(uniform, 1e-6, 1 - 1e-6)))
+
+
+def hermite() -> tuple[Array, Array]:
+    """Return nodes and weights of averages over a standard normal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_HERMITE)
+    return nodes, weights / weights.sum()
+
+
+def respond(link: str, mean: Array, variance: Array, points: Array) -> Array:
+    """Return the expected response of latent moments ``[outputs]``: a number, or each class's."""
+    if link == "identity":
+        return np.array([mean[0]])
+    if link == "log":
+        return np.array([np.exp(min(300.0, mean[0] + variance[0] / 2))])
+    if link == "probit":
+        return np.array([ndtr(mean[0] / np.sqrt(1 + variance[0]))])
+    if link == "logit":
+        nodes, weights = hermite()
+        return np.array([weights @ expit(mean[0] + np.sqrt(variance[0]) * nodes)])
+    f = mean + np.sqrt(variance) * points
+    p = np.exp(f - f.max(axis=1, keepdims=True))
+    return np.asarray((p / p.sum(axis=1, keepdims=True)).mean(axis=0))
+
+
+def locate(feature: dict[str, Any], grid: str, value: float) -> tuple[int, int, float]:
+    """Return the two slots between which a value lies, and the weight of the second.
+
+    ``value`` is a number, a level's code, -1 for an unseen level, or NaN for "missing".
+    """
+    if feature["kind"] == "levels":
+        known = len(feature["labels"])
+        slot = known if value == -1 else int(value) if not np.isnan(value) else known
+        if np.isnan(value) and feature["missing"]:
+            slot = known - 1
+        return slot, slot, 0.0
+    knots = feature["grids"][grid]
+    if np.isnan(value):
+        return len(knots), len(knots), 0.0
+    if feature["period"]:
+        value = value % feature["period"]
+    value = min(max(value, knots[0]), knots[-1])
+    k = int(np.clip(np.searchsorted(knots, value, side="right") - 1, 0, len(knots) - 2))
+    return k, k + 1, float((value - knots[k]) / (knots[k + 1] - knots[k]))
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The page's arithmetic on the page's data."""
+
+    features: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, page: dict[str, Any]) -> Evaluator:
+        """Read the page's data."""
+        features = [dict(f) for f in page["features"]]
+        for f in features:
+            f["grids"] = {name: unpack(p) for name, p in f.get("knots", {}).items()}
+        outputs = []
+        for o in page["outputs"]:
+            tables = [
+                (c["term"], unpack(c["table"]["mean"]), unpack(c["table"]["sd"]))
+                for c in o["components"]
+                if c["table"] is not None and len(c["term"]) < 3
+            ]
+            outputs.append({"tables": tables})
+        return cls(features, outputs)
+
+    def sums(self, output: int, row: Array) -> tuple[float, float]:
+        """Return the sum of tabulated means, and that of tabulated variances, at a row."""
+        mean = variance = 0.0
+        for term, means, sds in self.outputs[output]["tables"]:
+            if len(term) == 1:
+                a, b, t = locate(self.features[term[0]], "main", row[term[0]])
+                mean += (1 - t) * means[a] + t * means[b]
+                variance += ((1 - t) * sds[a] + t * sds[b]) ** 2
+            else:
+                mean += self._bilinear(term, "pair", means, row)
+                variance += self._bilinear(term, "band", sds, row) ** 2
+        return mean, variance
+
+    def _bilinear(self, term: list[int], grid: str, table: Array, row: Array) -> float:
+        a, b, s = locate(self.features[term[0]], grid, row[term[0]])
+        c, d, t = locate(self.features[term[1]], grid, row[term[1]])
+        low = (1 - t) * table[a, c] + t * table[a, d]
+        return float((1 - s) * low + s * ((1 - t) * table[b, c] + t * table[b, d]))
+
+    def moments(
+        self, output: int, base: Array, moments: tuple[float, float], row: Array
+    ) -> tuple[float, float]:
+        """Return latent mean and variance of a changed row from those of the row it began as."""
+        before, spread = self.sums(output, base)
+        after, new_spread = self.sums(output, row)
+        variance = moments[1] * (new_spread / spread if spread > 0 else 1.0)
+        return moments[0] + after - before, variance
+
+
+def exact(model: Model, encoded: Array) -> tuple[Array, Array, Array]:
+    """Return latent means and variances ``[outputs, n]`` and responses ``[n, classes]``."""
+    x_rows = transform(model.columns, encoded)
+    like = model.posterior.mean_weights
+    x = like.new_tensor(x_rows.T.copy())
+    found = [m.posterior.mean_and_variance(x) for m in model.outputs]
+    means = np.stack(
+        [
+            m.center + m.scale * mean.cpu().numpy()
+            for m, (mean, _) in zip(model.outputs, found, strict=True)
+        ]
+    )
+    variances = np.stack(
+        [m.scale**2 * v.cpu().numpy() for m, (_, v) in zip(model.outputs, found, strict=True)]
+    )
+    if model.response is None:
+        return means, variances, means[:1].T
+    response = model.response.mean(*model.response.latent(model.posteriors, x, None))
+    return means, variances, response.T if response.ndim > 1 else response[:, None]
+
+
+def measure_error(
+    model: Model, page: dict[str, Any], pool: Array, n_rows: int = 200, seed: int = 0
+) -> dict[str, float]:
+    """Return how far the page is from the model when rows are changed.
+
+    Parameters
+    ----------
+    model
+        The model.
+    page
+        The page's data.
+    pool
+        ``[n, d]`` encoded rows: some of them, with one to three values taken from others.
+    n_rows, seed
+        How many rows to compare.
+    """
+    rng = np.random.default_rng(seed)
+    base = pool[rng.integers(len(pool), size=n_rows)]
+    changed = base.copy()
+    for k in range(n_rows):
+        which = rng.choice(pool.shape[1], size=min(pool.shape[1], int(rng.integers(1, 4))))
+        changed[k, which] = pool[rng.integers(len(pool)), which]
+    means, variances, _ = exact(model, base)
+    _, _, truth = exact(model, changed)
+    evaluator, link = Evaluator.of(page), link_of(model)
+    points = normal_points(len(model.outputs)) if link == "softmax" else np.empty((0, 0))
+    found = []
+    for k in range(n_rows):
+        pairs = [
+            evaluator.moments(o, base[k], (means[o, k], variances[o, k]), changed[k])
+            for o in range(len(model.outputs))
+        ]
+        found.append(
+            respond(link, np.array([m for m, _ in pairs]), np.array([v for _, v in pairs]), points)
+        )
+    errors = np.abs(np.stack(found) - truth).max(axis=1)
+    return {
+        "n": n_rows,
+        "median": float(np.median(errors)),
+        "p95": float(np.quantile(errors, 0.95)),
+        "largest": float(errors.max()),
+    }
