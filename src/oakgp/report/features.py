@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 #: Knots of a main effect, of a surface, and of the bands of a surface.
 MAIN, PAIR, BAND = 256, 64, 24
 _BINS = 32
+_BEYOND = np.array([0.03, 0.1, 0.3])  # of the range of training, at either end
+_FEW = 12  # distinct values that are marked one by one
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class PageFeature:
                 "shares": axis.shares.tolist(),
                 "missing": bool(np.isnan(axis.codes).any()),
             }
+        distinct = np.unique(axis.sample)
         inside = np.clip(axis.sample, axis.low, axis.high)
         masses, edges = np.histogram(
             inside, bins=_BINS, range=(axis.low, axis.high), weights=axis.weights
@@ -88,6 +91,7 @@ class PageFeature:
             "high": axis.high,
             "whole": bool((axis.sample == np.round(axis.sample)).all()),
             "missing": axis.has_missing,
+            "values": distinct.tolist() if len(distinct) <= _FEW else None,
             "period": self.period,
             "edges": edges.tolist(),
             "masses": (masses / max(masses.sum(), np.finfo(np.float64).tiny)).tolist(),
@@ -112,10 +116,24 @@ def page_feature(model: Model, i: int) -> PageFeature:
 
 
 def _slots(axis: NumericAxis, count: int) -> Slots:
-    """Return knots in even steps and where the data are, with the ends of training's range."""
-    values, weights = axis.sample, axis.weights
-    if len(np.unique(values)) > count // 2:
-        values = weighted_quantiles(values, weights, (np.arange(count // 2) + 0.5) / (count // 2))
-    ends = [axis.sample.min(), axis.sample.max(), axis.low, axis.high]
-    knots = np.unique(np.r_[values, ends, np.linspace(axis.low, axis.high, count // 2)])
+    """Return knots for linear interpolation, dense where a component may turn.
+
+    A third is in even steps of the column, a third in even steps of the kernel's coordinate (where
+    the flow is steep), a third where the data are; and some lie beyond the range of training.
+    """
+    third = count // 3
+    low, high = float(axis.sample.min()), float(axis.sample.max())
+    values = np.unique(axis.sample)
+    if len(values) > third:
+        levels = (np.arange(third) + 0.5) / third
+        values = weighted_quantiles(axis.sample, axis.weights, levels)
+    ends = np.array([low, high, axis.low, axis.high])
+    flow = axis.column.flow
+    if flow is not None:
+        z = flow.forward(ends[:2])
+        values = np.r_[values, np.clip(flow.inverse(np.linspace(z[0], z[1], third)), low, high)]
+        # Rows beyond the range of training are met, but not far.
+        beyond = _BEYOND * (high - low)
+        ends = np.r_[ends, low - beyond, high + beyond]
+    knots = np.unique(np.r_[values, ends, np.linspace(axis.low, axis.high, third)])
     return Slots(knots, np.r_[axis.coordinates(knots), np.nan])

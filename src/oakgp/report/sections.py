@@ -204,8 +204,9 @@ def components(page: dict[str, Any], static: dict[str, Any]) -> str | None:
         tag(
             "p",
             "Each picture is one term of the sum, centred on 0 over the training data. Below a "
-            "curve is the distribution of the feature. Inside a dotted line of a surface the band "
-            "leaves 0 out on the coloured side. Drag to zoom, double click to go back.",
+            "curve is the distribution of the feature. A dotted line on a surface parts the places "
+            "where the band includes 0 from those where it does not. Drag to zoom, double click to "
+            "go back.",
         )
         + tag("div", tools, class_="tools")
         + tag("div", id="cards", class_="cards")

@@ -53,7 +53,9 @@ def describe_main(feature: PageFeature, mean: Array, sd: Array) -> str:
     assert knots is not None
     inside = (knots >= axis.low) & (knots <= axis.high)
     x, y = knots[inside], mean[:-1][inside]
-    text = _shape(x, y)
+    # Steps that are small beside the band are none to speak of.
+    flat = float(np.ptp(y)) < 0.5 * float(np.median(sd[:-1][inside]))
+    text = f"About flat, at {signed(float(np.median(y)))}." if flat else _shape(x, y)
     if axis.has_missing:
         text += f" Where the value is missing: {signed(float(mean[-1]))}."
     return text + _uncertain(doubt[:-1][inside])

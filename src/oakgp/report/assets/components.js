@@ -43,6 +43,14 @@
       ? table.sds[i * second.slots("band") + j]
       : OAK.bilinear(table.sds, second.slots("band"), coarse(first, i), coarse(second, j));
 
+  // Ends of the vertical axis, with a foot for the distribution.
+  const room = (traces) => {
+    const ends = traces.filter((t) => t.yaxis === "y2").flatMap((t) =>
+      t.error_y ? t.y.flatMap((v, k) => [v - t.error_y.array[k], v + t.error_y.array[k]]) : t.y);
+    const low = Math.min(...ends), high = Math.max(...ends), span = high - low || 1;
+    return [low - 0.2 * span, high + 0.06 * span];
+  };
+
   const curve = (feature, table, effect) => {
     const slots = drawn(feature, "main"), knots = feature.grids.main;
     const x = slots.map((k) => knots[k]);
@@ -51,7 +59,7 @@
     const middles = feature.edges.slice(1).map((e, k) => (e + feature.edges[k]) / 2);
     const traces = [
       {
-        x: middles, y: feature.masses, type: "bar", yaxis: "y2", marker: { color: colour("hist") },
+        x: middles, y: feature.masses, type: "bar", marker: { color: colour("hist") },
         customdata: feature.masses.map((m, k) => `${percent(m)} of the rows from ${number(feature.edges[k])} to ${number(feature.edges[k + 1])}`),
         hovertemplate: "%{customdata}<extra></extra>",
       },
@@ -59,32 +67,47 @@
         x: [...x, ...[...x].reverse()],
         y: [...y.map((m, k) => m + BAND * sd[k]), ...y.map((m, k) => m - BAND * sd[k]).reverse()],
         fill: "toself", fillcolor: colour("band"), line: { width: 0 }, mode: "lines", hoverinfo: "skip",
+        yaxis: "y2",
       },
       {
-        x, y, mode: "lines", line: { color: ink, width: 2.2 },
+        x, y, mode: "lines", yaxis: "y2", line: { color: ink, width: 2.2 },
         customdata: x.map((v, k) => `${number(v)}: ${signed(y[k])} ± ${number(BAND * sd[k], 3)}`),
         hovertemplate: "%{customdata}<extra></extra>",
       },
     ];
-    let range = [feature.low, feature.high];
+    if (feature.values) {
+      // Few distinct values: what lies between them is only a line to guide the eye.
+      const spots = feature.values.map((v) => OAK.between(knots, v));
+      const read = (all) => spots.map(([a, b, t]) => (1 - t) * all[a] + t * all[b]);
+      const means = read(table.means), sds = read(table.sds);
+      traces.push({
+        x: feature.values, y: means, yaxis: "y2", mode: "markers", marker: { color: ink, size: 7 }, hoverinfo: "skip",
+        error_y: { type: "data", array: sds.map((v) => BAND * v), color: ink, thickness: 1.4, width: 4 },
+      });
+      traces[1].fillcolor = "rgba(0,0,0,0)";
+      traces[2].line = { color: ink, width: 1, dash: "dot" };
+    }
+    const pad = feature.values ? 0.04 * (feature.high - feature.low) : 0;
+    let range = [feature.low - pad, feature.high + pad];
     const more = {};
     if (feature.missing) {
       const last = knots.length, span = feature.high - feature.low, at = feature.high + 0.1 * span;
       traces.push({
-        x: [at], y: [table.means[last]], mode: "markers", marker: { color: ink, size: 7, symbol: "diamond" },
+        x: [at], y: [table.means[last]], yaxis: "y2", mode: "markers", marker: { color: ink, size: 7, symbol: "diamond" },
         error_y: { type: "data", array: [BAND * table.sds[last]], color: ink, thickness: 1.4, width: 4 },
         customdata: [`missing: ${signed(table.means[last])} ± ${number(BAND * table.sds[last], 3)}`],
         hovertemplate: "%{customdata}<extra></extra>",
       });
-      range = [feature.low, feature.high + 0.2 * span];
+      range = [feature.low - pad, feature.high + 0.2 * span];
       more.annotations = [{ x: at, y: 1, yref: "paper", text: "missing", showarrow: false, yanchor: "top", font: { size: 11, color: colour("soft") } }];
     }
     return [traces, layout({
       ...more,
       bargap: 0,
-      xaxis: axis(short(feature.name, 40), { range, showgrid: false }),
-      yaxis: axis(effect),
-      yaxis2: { overlaying: "y", side: "right", range: [0, 5.5 * Math.max(...feature.masses)], visible: false, fixedrange: true },
+      xaxis: axis(short(feature.name, 40), { range, showgrid: false, zeroline: false }),
+      // The distribution lies behind, at the foot of the picture.
+      yaxis: { range: [0, 5.5 * Math.max(...feature.masses)], visible: false, fixedrange: true },
+      yaxis2: axis(effect, { overlaying: "y", side: "left", range: room(traces) }),
     })];
   };
 
@@ -102,7 +125,7 @@
       layout({
         xaxis: axis(effect),
         yaxis: axis("", {
-          tickvals: at, range: [-0.6, at.length - 0.4], showgrid: false,
+          tickvals: at, range: [-0.6, at.length - 0.4], showgrid: false, zeroline: false,
           ticktext: slots.map((s) => `${short(feature.labels[s], 18)} · ${percent(feature.shares[s])}`),
         }),
       }),
@@ -111,7 +134,7 @@
 
   const along = (feature, slots, grid) => slots.map((k) => feature.grids[grid][k]);
   const ticks = (feature, slots, title) =>
-    axis(short(title, 34), { tickvals: slots.map((s, k) => k), ticktext: slots.map((s) => short(feature.labels[s], 14)), showgrid: false });
+    axis(short(title, 34), { tickvals: slots.map((s, k) => k), ticktext: slots.map((s) => short(feature.labels[s], 14)), showgrid: false, zeroline: false });
 
   const surface = (a, b, table, grid) => {
     const across = drawn(a, grid), up = drawn(b, grid), width = b.slots(grid);
@@ -124,7 +147,7 @@
       [
         {
           x, y, z, type: "contour", colorscale: OAK.diverging(), zmin: -limit, zmax: limit,
-          contours: { coloring: "heatmap", showlines: false }, customdata: text,
+          contours: { coloring: "heatmap", showlines: false }, line: { width: 0 }, customdata: text,
           hovertemplate: "%{customdata}<extra></extra>",
           colorbar: { thickness: 10, outlinewidth: 0, tickfont: { size: 10 } },
         },
@@ -135,7 +158,10 @@
           showscale: false, hoverinfo: "skip",
         },
       ],
-      layout({ xaxis: axis(short(a.name, 34)), yaxis: axis(short(b.name, 24)) }),
+      layout({
+        xaxis: axis(short(a.name, 34), { zeroline: false }),
+        yaxis: axis(short(b.name, 24), { zeroline: false }),
+      }),
     ];
   };
 
@@ -163,7 +189,7 @@
     });
     return [traces, layout({
       showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } },
-      xaxis: axis(short(a.name, 34), { showgrid: false }), yaxis: axis(effect),
+      xaxis: axis(short(a.name, 34), { showgrid: false, zeroline: false }), yaxis: axis(effect),
     })];
   };
 

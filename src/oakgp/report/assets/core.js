@@ -64,6 +64,7 @@ const OAK = {};
     [1, OAK.isDark() ? "#f0805c" : "#b2452b"],
   ];
 
+  const touch = matchMedia("(pointer: coarse)").matches;
   OAK.axis = (title, more = {}) => ({
     title: { text: title, font: { size: 12 }, standoff: 6 },
     gridcolor: OAK.colour("rule"),
@@ -79,14 +80,14 @@ const OAK = {};
     font: { family: "system-ui, sans-serif", size: 12, color: OAK.colour("ink") },
     margin: { l: 10, r: 10, t: 10, b: 10 },
     showlegend: false,
-    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    dragmode: touch ? false : "zoom",
     hoverlabel: { bgcolor: OAK.colour("card"), font: { color: OAK.colour("ink") } },
     ...more,
   });
   const CONFIG = {
     displaylogo: false,
     responsive: true,
-    displayModeBar: "hover",
+    displayModeBar: touch ? false : "hover",
     modeBarButtonsToRemove: ["lasso2d", "select2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
   };
 

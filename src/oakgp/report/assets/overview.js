@@ -52,8 +52,8 @@
         },
       ],
       layout({
-        xaxis: axis(covers ? "nominal coverage" : safe(quality.about), { range: [-0.03, 1.03] }),
-        yaxis: axis(covers ? "observed coverage" : "observed share", { range: [-0.03, 1.03] }),
+        xaxis: axis(covers ? "nominal coverage" : safe(quality.about), { range: [-0.03, 1.03], zeroline: false }),
+        yaxis: axis(covers ? "observed coverage" : "observed share", { range: [-0.03, 1.03], zeroline: false }),
       }),
     ]);
   }
@@ -82,7 +82,7 @@
       ],
       layout({
         bargap: 0.35,
-        yaxis: axis("", { tickvals: at, ticktext: names, showgrid: false, ticks: "" }),
+        yaxis: axis("", { tickvals: at, ticktext: names, showgrid: false, zeroline: false, ticks: "" }),
         xaxis: axis("share of the variance", { tickformat: ".0%", rangemode: "tozero" }),
       }),
     ];

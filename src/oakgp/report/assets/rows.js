@@ -54,9 +54,9 @@
       ],
       layout({
         bargap: 0.3,
-        xaxis: axis(effect.replace("effect on the ", "").replace("effect on ", "")),
+        xaxis: axis(effect.replace("effect on the ", ""), { zeroline: false }),
         yaxis: axis("", {
-          tickvals: at, range: [-0.7, names.length - 0.3], showgrid: false,
+          tickvals: at, range: [-0.7, names.length - 0.3], showgrid: false, zeroline: false,
           ticktext: names.map((n, k) => short(n, limit) + (k > 0 && k < names.length - 1 ? `  ${text[k - 1]}` : "")),
         }),
       }),
