@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from oakgp.table import Table
 from oakgp.targets import read_weights
 from oakgp.truncation import truncated
 from oakgp.verdict import Verdict, make_verdict
+
+if TYPE_CHECKING:
+    from oakgp.compiled import CompiledModel
 
 Array = NDArray[np.float64]
 
@@ -338,6 +341,29 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         from oakgp.explain import plot_components
 
         return plot_components(self, X, terms, **options)
+
+    def compile(
+        self, tol: float = 1e-3, terms: Sequence[Any] | None = None, *, bands: bool = True
+    ) -> CompiledModel:
+        """Return the components as tables, for fast prediction and for use elsewhere.
+
+        Parameters
+        ----------
+        tol : float, default=1e-3
+            Largest error of the predicted function, in standard deviations of the target (where
+            there is a link, in units of it: log odds). What was reached is ``bound``.
+        terms : sequence of terms, optional
+            Those to take, of one or two features each; all that predictions sum over when not
+            given. A model with higher terms is to be truncated first.
+        bands : bool, default=True
+            Whether to compile standard deviations too; probabilities and expected counts need
+            them.
+        """
+        from oakgp.compiled import compile_model
+
+        classes = getattr(self, "classes_", None)
+        labels = None if classes is None else classes.tolist()
+        return compile_model(self._fitted(), tolerance=tol, terms=terms, bands=bands, classes=labels)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; `oakgp.load` reads it back."""
