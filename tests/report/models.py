@@ -60,11 +60,8 @@ def labels(table: pd.DataFrame, n_classes: int = 2) -> np.ndarray:
     return np.array([SCRIPT, "medium", "high"])[codes]
 
 
-def test_rows(n: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
+def new_rows(n: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
     """Rows the model has not seen, a level it has not seen among them."""
     table = frame(n, seed=5)
     table.loc[3, "<b>kind</b>"] = "never seen"
     return table, response(table, seed=6)
-
-
-test_rows.__test__ = False  # type: ignore[attr-defined]

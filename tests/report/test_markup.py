@@ -11,12 +11,17 @@ import pytest
 from oakgp.report.markup import finite, items, json_block, script, table, tag, text
 from oakgp.report.packing import pack, unpack
 
-NASTY = ["</script>", "<!--", "]]>", '"&<>\'', "\u2028", "<b>", "\x00", "日本 é"]
+NASTY = ["</script>", "<!--", "]]>", "\"&<>'", "\u2028", "<b>", "\x00", "日本 é"]
 
 
 @pytest.mark.parametrize("value", NASTY)
 def test_text_holds_no_markup(value: str) -> None:
-    for made in (text(value), tag("p", text(value)), items([value]), table([value], [[text(value)]])):
+    for made in (
+        text(value),
+        tag("p", text(value)),
+        items([value]),
+        table([value], [[text(value)]]),
+    ):
         without = re.sub(r"</?(p|ul|li|table|thead|tbody|tr|th|td)( scope=\"\w+\")?>", "", made)
         assert "<" not in without
         assert ">" not in without
@@ -26,13 +31,17 @@ def test_text_holds_no_markup(value: str) -> None:
 @pytest.mark.parametrize("value", NASTY)
 def test_json_cannot_end_its_element_and_reads_back(value: str) -> None:
     block = json_block("x", {value: [value]})
-    content = block.removeprefix('<script type="application/json" id="x">').removesuffix("</script>")
+    content = block.removeprefix('<script type="application/json" id="x">').removesuffix(
+        "</script>"
+    )
     assert not set(content) & set("<>&")
     assert json.loads(content) == {value: [value]}
 
 
 def test_numbers_that_json_lacks_become_none() -> None:
-    assert finite({"a": [np.nan, np.float64(np.inf), np.int64(2), True]}) == {"a": [None, None, 2, True]}
+    assert finite({"a": [np.nan, np.float64(np.inf), np.int64(2), True]}) == {
+        "a": [None, None, 2, True]
+    }
 
 
 def test_attributes_are_escaped_and_named() -> None:

@@ -3,13 +3,23 @@ from __future__ import annotations
 import re
 import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.report.models import CLOSING, SCRIPT, classifier, frame, labels, regressor, response, test_rows
+from tests.report.models import (
+    CLOSING,
+    SCRIPT,
+    classifier,
+    frame,
+    labels,
+    new_rows,
+    regressor,
+    response,
+)
 
 from oakgp import OAKRegressor
 from oakgp.report.collect import collect
@@ -49,7 +59,7 @@ def read(path: Path) -> Reader:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    assert regressor().report(path, *test_rows()) == path
+    assert regressor().report(path, *new_rows()) == path
     return path
 
 
@@ -86,11 +96,11 @@ def test_every_heading_follows_its_parent(written: Path) -> None:
     levels = [int(tag[1]) for tag, _ in read(written).tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
 def test_the_metrics_are_those_of_the_predictions() -> None:
-    table, y = test_rows()
+    table, y = new_rows()
     model = regressor()
     page = collect(model, table, y)["page"]
     metrics = {m["name"]: m for m in page["quality"]["metrics"]}
@@ -103,7 +113,7 @@ def test_the_metrics_are_those_of_the_predictions() -> None:
 
 
 def test_contributions_of_a_row_add_up() -> None:
-    table, y = test_rows()
+    table, y = new_rows()
     model = regressor()
     page = collect(model, table, y)["page"]
     output = page["outputs"][0]
@@ -116,8 +126,8 @@ def test_contributions_of_a_row_add_up() -> None:
         assert row["observed"] == pytest.approx(y[k])
 
 
-def test_rows_with_large_errors_come_first() -> None:
-    table, y = test_rows()
+def new_rows_with_large_errors_come_first() -> None:
+    table, y = new_rows()
     model = regressor()
     page = collect(model, table, y, n_rows=9)["page"]
     mean, sd = model.predict(table, return_std=True)
@@ -130,7 +140,7 @@ def test_rows_with_large_errors_come_first() -> None:
 
 def test_all_kept_terms_of_a_truncated_model_are_shown() -> None:
     short = regressor().truncate(n_terms=3)
-    found = collect(short, *test_rows())["page"]["outputs"][0]["components"]
+    found = collect(short, *new_rows())["page"]["outputs"][0]["components"]
     assert [tuple(c["term"]) for c in found] == [u for u in short.model_.posterior.kept if u]
 
 
@@ -144,13 +154,13 @@ def test_all_kept_terms_of_a_truncated_model_are_shown() -> None:
         lambda: regressor(max_order=1, forced_terms=(("a", "flag", "<b>kind</b>"),)),
     ],
 )
-def test_other_models_without_test_rows(model: Any, tmp_path: Path) -> None:
+def test_other_models_without_new_rows(model: Any, tmp_path: Path) -> None:
     path = model().report(tmp_path / "r.html")
     assert "No test rows" in path.read_text("utf-8")
 
 
 def test_classifiers(tmp_path: Path) -> None:
-    table, _ = test_rows()
+    table, _ = new_rows()
     for n in (2, 3):
         model = classifier(n)
         y = labels(table, n)
@@ -172,7 +182,7 @@ def test_a_model_of_constants_and_one_row(tmp_path: Path) -> None:
 
 def test_exposure_reaches_the_metrics() -> None:
     model = regressor(likelihood="poisson")
-    table, _ = test_rows()
+    table, _ = new_rows()
     y = np.random.default_rng(0).poisson(3.0, len(table)).astype(float)
     exposure = np.full(len(table), 2.0)
     plain, doubled = (
@@ -185,7 +195,7 @@ def test_exposure_reaches_the_metrics() -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    model, (table, y) = regressor(), test_rows()
+    model, (table, y) = regressor(), new_rows()
     with pytest.raises(ValueError, match="y_test= needs X_test="):
         model.report(tmp_path / "r.html", y_test=y)
     with pytest.raises(ValueError, match="of equal length"):

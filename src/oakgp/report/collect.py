@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.columns import take_rows
+from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.progress import step
-from oakgp.report.features import PageFeature, page_feature
+from oakgp.report.features import PageFeature, page_features
 from oakgp.report.listing import Listed, indices, listed_terms
 from oakgp.report.making import data_summary, how_made, hyperparameters
-from oakgp.report.packing import pack, unpack
+from oakgp.report.packing import pack
 from oakgp.report.rows import (
     Chosen,
     choose,
@@ -25,14 +25,15 @@ from oakgp.report.rows import (
     typical_rows,
 )
 from oakgp.report.scoring import score_rows
-from oakgp.report.tables import component_table
+from oakgp.report.tables import PageTable, PageTables, describe_scale, page_tables, slices
 from oakgp.report.whatif import exact, hermite, link_of, measure_error, normal_points
 from oakgp.report.words import describe_main, describe_pair
 from oakgp.sensitivity.report import SobolIndices
 
 Array = NDArray[np.float64]
 
-_TABLES = 900_000  # characters of tables; what comes after is listed, not drawn
+_TOLERANCE, _COARSEST = 1e-3, 0.1  # of all tables together, in deviations of the response
+_ENTRIES = 250_000  # of all tables: of 3 characters each
 _POOL = 2000  # test rows among which values are exchanged
 
 
@@ -57,17 +58,16 @@ def collect(
     with step("report", 4, "parts") as progress:
         quality = None if y_test is None else score_rows(estimator, X_test, y_test, given)
         progress.advance(detail="quality")
-        features = [page_feature(model, i) for i in range(len(model.columns))]
-        outputs: list[dict[str, Any]] = []
         found: list[tuple[SobolIndices | None, list[Listed]]] = []
-        budget = _TABLES
         for output in model.outputs:
             sobol = indices(model if model.pooled else output)
-            listed = listed_terms(output, sobol, None, max_interactions)
-            part = _output(output, features, listed, budget // (len(model.outputs) - len(outputs)))
-            budget -= len(json.dumps(part))
-            outputs.append(part)
-            found.append((sobol, listed))
+            found.append((sobol, listed_terms(output, sobol, None, max_interactions)))
+        tables = _tables(model, [[each.term for each in t] for _, t in found])
+        features = page_features(model)
+        outputs = [
+            _output(output, features, listed, own)
+            for output, (_, listed), own in zip(model.outputs, found, tables, strict=True)
+        ]
         progress.advance(detail="components")
         page = {
             "link": link_of(model),
@@ -86,7 +86,7 @@ def collect(
             estimator, features, [t for _, t in found], X_test, quality, n_rows, rows, seed
         )
         progress.advance(detail="rows")
-        page["whatif"] = _whatif(model, page, pool, outputs)
+        page["whatif"] = _whatif(model, page, pool, max(t.bound for t in tables))
         progress.advance(detail="check of the page's arithmetic")
     static = {
         "lead": _lead(model, quality),
@@ -112,45 +112,60 @@ def _lead(model: Model, quality: dict[str, Any] | None) -> str:
     return rows if quality is None else f"{rows}, {quality['n']:,} test rows"
 
 
+def _tables(model: Model, terms: list[list[Term]]) -> list[PageTables]:
+    """Return the tables of each latent function, as exact as the size of the page allows."""
+    tolerance = _TOLERANCE
+    while True:
+        found = [
+            page_tables(output, own, tolerance)
+            for output, own in zip(model.outputs, terms, strict=True)
+        ]
+        size = sum(t.mean.size + t.sd.size for own in found for t in own.tables.values())
+        if size <= _ENTRIES or tolerance > _COARSEST:
+            return found
+        tolerance *= min(10.0, 1.2 * (size / _ENTRIES) ** 2)
+
+
 def _output(
-    model: Model, features: Sequence[PageFeature], listed: Sequence[Listed], budget: int
+    model: Model,
+    features: Sequence[PageFeature],
+    listed: Sequence[Listed],
+    tables: PageTables,
 ) -> dict[str, Any]:
-    """Return one latent function: its constant and the tables of its components."""
+    """Return one latent function: its constant and its components."""
     mean, variance = model.posterior.constant()
-    components, used = [], 0
-    with step("components", len(listed), "components") as progress:
-        for each in listed:
-            table = component_table(model, each.term, features) if used < budget else None
-            used += 0 if table is None else len(json.dumps(table))
-            components.append(
-                {
-                    "term": list(each.term),
-                    "label": model.label(each.term),
-                    "share": each.share,
-                    "low": each.low,
-                    "high": each.high,
-                    "table": table,
-                    "words": _words(each, features, table),
-                }
-            )
-            progress.advance(detail=model.label(each.term))
+    components = []
+    for each in listed:
+        table = tables.tables.get(each.term)
+        components.append(
+            {
+                "term": list(each.term),
+                "label": model.label(each.term),
+                "share": each.share,
+                "low": each.low,
+                "high": each.high,
+                "table": None if table is None else table.to_dict(),
+                "slices": slices(model, each.term, features),
+                "words": _words(each, features, table),
+            }
+        )
     return {
         "name": str(model.name),
         "effect": model.effect,
         "constant": model.center + model.scale * mean,
         "constant_sd": model.scale * variance**0.5,
+        "scales": [describe_scale(tables.scales.get(i)) for i in range(len(features))],
         "components": components,
     }
 
 
-def _words(each: Listed, features: Sequence[PageFeature], table: dict[str, Any] | None) -> str:
-    if table is None or len(each.term) > 2:
+def _words(each: Listed, features: Sequence[PageFeature], table: PageTable | None) -> str:
+    if table is None:
         return ""
-    mean = unpack(table["mean"])
     if len(each.term) == 1:
-        return describe_main(features[each.term[0]], mean, unpack(table["sd"]))
+        return describe_main(features[each.term[0]], table)
     a, b = each.term
-    return describe_pair(features[a], features[b], mean)
+    return describe_pair(features[a], features[b], table)
 
 
 def _importance(
@@ -272,12 +287,8 @@ def _described(
     ]
 
 
-def _whatif(
-    model: Model, page: dict[str, Any], pool: Array, outputs: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _whatif(model: Model, page: dict[str, Any], pool: Array, bound: float) -> dict[str, Any]:
     """Return how far the page's arithmetic is from the model, and what it leaves out."""
-    held = [
-        c["label"] for c in outputs[0]["components"] if c["table"] is None or len(c["term"]) > 2
-    ]
+    held = [c["label"] for c in page["outputs"][0]["components"] if c["table"] is None]
     error = measure_error(model, page, pool) if model.columns else None
-    return {"error": error, "held": held}
+    return {"error": error, "held": held, "bound": bound}

@@ -8,7 +8,7 @@ from typing import Any
 from oakgp.report.markup import json_block, script, tag, text
 from oakgp.report.sections import SECTIONS
 
-_SCRIPTS = ("core.js", "overview.js", "components.js", "whatif.js", "rows.js")
+_SCRIPTS = ("core.js", "tables.js", "overview.js", "components.js", "whatif.js", "rows.js")
 
 
 def render(found: dict[str, Any]) -> str:

@@ -292,6 +292,8 @@ def _whatif_note(page: dict[str, Any]) -> str:
         parts.append(f"Held in this way though shown: {', '.join(held)}.")
     if error is not None:
         unit = " of probability" if share else ""
+        bound = number(page["whatif"]["bound"], 2)
+        parts.append(f"The tables together are within {bound} of the components.")
         parts.append(
             f"Compared with the model at {error['n']} rows with one to three values changed, the "
             f"answer was off by {number(error['median'], 2)}{unit} at the median and by "

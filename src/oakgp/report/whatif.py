@@ -1,12 +1,13 @@
 """What the page computes when a row is changed, and how far it is from the model.
 
-The page adds up interpolated tables; `Evaluator` does the same, from the same text. Terms that are
+The page adds up tables of components; `Evaluator` does the same, from the same text. Terms that are
 not tabulated keep the value that they have at the row. `measure_error` compares it with the model
 at rows whose values were exchanged, so the page can say how far off it may be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 from scipy.stats import norm, qmc
 
+from oakgp.compiled.axes import Axis, LevelAxis, NumericAxis, Scale, Tail
+from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.model_columns import transform
 from oakgp.report.packing import unpack
+from oakgp.report.tables import PageTable
 
 Array = NDArray[np.float64]
 
@@ -70,68 +74,37 @@ def respond(link: str, mean: Array, variance: Array, points: Array) -> Array:
     return np.asarray((p / p.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def locate(feature: dict[str, Any], grid: str, value: float) -> tuple[int, int, float]:
-    """Return the two slots between which a value lies, and the weight of the second.
-
-    ``value`` is a number, a level's code, -1 for an unseen level, or NaN for "missing".
-    """
-    if feature["kind"] == "levels":
-        known = len(feature["labels"])
-        slot = known if value == -1 else int(value) if not np.isnan(value) else known
-        if np.isnan(value) and feature["missing"]:
-            slot = known - 1
-        return slot, slot, 0.0
-    knots = feature["grids"][grid]
-    if np.isnan(value):
-        return len(knots), len(knots), 0.0
-    if feature["period"]:
-        value = value % feature["period"]
-    value = min(max(value, knots[0]), knots[-1])
-    k = int(np.clip(np.searchsorted(knots, value, side="right") - 1, 0, len(knots) - 2))
-    return k, k + 1, float((value - knots[k]) / (knots[k + 1] - knots[k]))
-
-
 @dataclass(frozen=True)
 class Evaluator:
-    """The page's arithmetic on the page's data."""
+    """The page's arithmetic on the page's data.
 
-    features: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
+    Parameters
+    ----------
+    tables
+        Of each output, those that the page adds up, by their terms.
+    """
+
+    tables: list[dict[Term, PageTable]]
 
     @classmethod
     def of(cls, page: dict[str, Any]) -> Evaluator:
         """Read the page's data."""
-        features = [dict(f) for f in page["features"]]
-        for f in features:
-            f["grids"] = {name: unpack(p) for name, p in f.get("knots", {}).items()}
-        outputs = []
-        for o in page["outputs"]:
-            tables = [
-                (c["term"], unpack(c["table"]["mean"]), unpack(c["table"]["sd"]))
-                for c in o["components"]
-                if c["table"] is not None and len(c["term"]) < 3
-            ]
-            outputs.append({"tables": tables})
-        return cls(features, outputs)
+        found = []
+        for output in page["outputs"]:
+            both = zip(page["features"], output["scales"], strict=True)
+            scales = [_scale(i, feature, scale) for i, (feature, scale) in enumerate(both)]
+            listed = [c for c in output["components"] if c["table"] is not None]
+            found.append({tuple(c["term"]): _table(c["term"], c["table"], scales) for c in listed})
+        return cls(found)
 
     def sums(self, output: int, row: Array) -> tuple[float, float]:
         """Return the sum of tabulated means, and that of tabulated variances, at a row."""
-        mean = variance = 0.0
-        for term, means, sds in self.outputs[output]["tables"]:
-            if len(term) == 1:
-                a, b, t = locate(self.features[term[0]], "main", row[term[0]])
-                mean += (1 - t) * means[a] + t * means[b]
-                variance += ((1 - t) * sds[a] + t * sds[b]) ** 2
-            else:
-                mean += self._bilinear(term, "pair", means, row)
-                variance += self._bilinear(term, "band", sds, row) ** 2
-        return mean, variance
-
-    def _bilinear(self, term: list[int], grid: str, table: Array, row: Array) -> float:
-        a, b, s = locate(self.features[term[0]], grid, row[term[0]])
-        c, d, t = locate(self.features[term[1]], grid, row[term[1]])
-        low = (1 - t) * table[a, c] + t * table[a, d]
-        return float((1 - s) * low + s * ((1 - t) * table[b, c] + t * table[b, d]))
+        total = variance = 0.0
+        for term, table in self.tables[output].items():
+            mean, sd = table.at(*(row[[i]] for i in term))
+            total += float(mean.item())
+            variance += float(sd.item()) ** 2
+        return total, variance
 
     def moments(
         self, output: int, base: Array, moments: tuple[float, float], row: Array
@@ -141,6 +114,32 @@ class Evaluator:
         after, new_spread = self.sums(output, row)
         variance = moments[1] * (new_spread / spread if spread > 0 else 1.0)
         return moments[0] + after - before, variance
+
+
+def _scale(
+    i: int, feature: dict[str, Any], scale: dict[str, Any] | None
+) -> Scale | LevelAxis | None:
+    if feature["kind"] == "levels":
+        return LevelAxis(i, feature["name"], tuple(feature["labels"]))
+    if scale is None:
+        return None
+    lower, upper = (None if scale[e] is None else Tail(*scale[e]) for e in ("lower", "upper"))
+    knots, positions = (tuple(unpack(scale[k]).tolist()) for k in ("knots", "positions"))
+    return Scale(i, feature["name"], knots, positions, lower, upper, scale["period"])
+
+
+def _table(
+    term: Sequence[int], table: dict[str, Any], scales: Sequence[Scale | LevelAxis | None]
+) -> PageTable:
+    axes: list[tuple[Axis, ...]] = []
+    for counts in (table["counts"], table["sd_counts"]):
+        own: list[Axis] = []
+        for i, count in zip(term, counts, strict=True):
+            scale = scales[i]
+            assert scale is not None
+            own.append(scale if isinstance(scale, LevelAxis) else NumericAxis(scale, count))
+        axes.append(tuple(own))
+    return PageTable(axes[0], unpack(table["mean"]), axes[1], unpack(table["sd"]))
 
 
 def exact(model: Model, encoded: Array) -> tuple[Array, Array, Array]:

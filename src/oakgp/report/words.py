@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from oakgp.explain.feature_axis import LevelAxis, NumericAxis
+from oakgp.explain.feature_axis import LevelAxis
 from oakgp.report.features import PageFeature
+from oakgp.report.tables import PageTable
 
 Array = NDArray[np.float64]
 
@@ -41,24 +42,25 @@ def percent(share: float) -> str:
     return "<0.1%" if 0.0 < share < 0.0005 else f"{100.0 * share:.1f}%"
 
 
-def describe_main(feature: PageFeature, mean: Array, sd: Array) -> str:
-    """Return a sentence on a main effect tabulated at the feature's slots."""
+def describe_main(feature: PageFeature, table: PageTable) -> str:
+    """Return a sentence on a main effect."""
     axis = feature.axis
-    doubt = np.abs(mean) < _BAND * sd
+    x = feature.grid
+    y, sd = table.at(x)
+    uncertain = _uncertain(np.abs(y) < _BAND * sd)
+    missing = ""
     if isinstance(axis, LevelAxis):
-        known = slice(0, len(axis.labels))
-        text = _extremes([f"“{label}”" for label in axis.labels], mean[known])
-        return text + _uncertain(doubt[known])
-    knots = feature.main.knots
-    assert knots is not None
-    inside = (knots >= axis.low) & (knots <= axis.high)
-    x, y = knots[inside], mean[:-1][inside]
-    # Steps that are small beside the band are none to speak of.
-    flat = float(np.ptp(y)) < 0.5 * float(np.median(sd[:-1][inside]))
-    text = f"About flat, at {signed(float(np.median(y)))}." if flat else _shape(x, y)
+        named = [f"“{label}”" for label in axis.labels]
+        if np.isnan(axis.codes).any():
+            y = np.r_[y, table.at(np.array([np.nan]))[0]]
+        return _extremes(named, y) + uncertain
     if axis.has_missing:
-        text += f" Where the value is missing: {signed(float(mean[-1]))}."
-    return text + _uncertain(doubt[:-1][inside])
+        at = float(table.at(np.array([np.nan]))[0][0])
+        missing = f" Where the value is missing: {signed(at)}."
+    # Steps that are small beside the band are none to speak of.
+    flat = float(np.ptp(y)) < 0.5 * float(np.median(sd))
+    text = f"About flat, at {signed(float(np.median(y)))}." if flat else _shape(x, y)
+    return text + missing + uncertain
 
 
 def _shape(x: Array, y: Array) -> str:
@@ -94,36 +96,24 @@ def _uncertain(doubt: NDArray[np.bool_]) -> str:
     return ""
 
 
-def describe_pair(a: PageFeature, b: PageFeature, mean: Array) -> str:
-    """Return a sentence on a component of two features, tabulated at their slots for pairs."""
-    left, right = _inside(a), _inside(b)
-    inner = mean[np.ix_(left, right)]
-    top = np.unravel_index(int(np.argmax(inner)), inner.shape)
-    bottom = np.unravel_index(int(np.argmin(inner)), inner.shape)
+def describe_pair(a: PageFeature, b: PageFeature, table: PageTable) -> str:
+    """Return a sentence on a component of two features."""
+    left, right = a.grid, b.grid
+    mean, _ = table.at(left, right)
+    top = np.unravel_index(int(np.argmax(mean)), mean.shape)
+    bottom = np.unravel_index(int(np.argmin(mean)), mean.shape)
 
     def place(at: tuple[np.intp, ...]) -> str:
-        return f"{_at(a, int(left[at[0]]))} and {_at(b, int(right[at[1]]))}"
+        return f"{_at(a, float(left[at[0]]))} and {_at(b, float(right[at[1]]))}"
 
     return (
-        f"Highest ({signed(float(inner[top]))}) where {place(top)}; lowest "
-        f"({signed(float(inner[bottom]))}) where {place(bottom)}."
+        f"Highest ({signed(float(mean[top]))}) where {place(top)}; lowest "
+        f"({signed(float(mean[bottom]))}) where {place(bottom)}."
     )
 
 
-def _inside(feature: PageFeature) -> NDArray[np.intp]:
-    """Return the slots that are drawn."""
+def _at(feature: PageFeature, value: float) -> str:
     axis = feature.axis
     if isinstance(axis, LevelAxis):
-        return np.arange(len(axis.labels))
-    assert isinstance(axis, NumericAxis)
-    knots = feature.pair.knots
-    assert knots is not None
-    return np.flatnonzero((knots >= axis.low) & (knots <= axis.high))
-
-
-def _at(feature: PageFeature, slot: int) -> str:
-    axis = feature.axis
-    if isinstance(axis, LevelAxis):
-        return f"{axis.name} is “{axis.labels[slot]}”"
-    assert feature.pair.knots is not None
-    return f"{axis.name} is {number(float(feature.pair.knots[slot]))}"
+        return f"{axis.name} is “{axis.labels[int(value)]}”"
+    return f"{axis.name} is {number(value)}"

@@ -143,22 +143,30 @@ const OAK = {};
   });
   apply(system.matches ? "dark" : "light");
 
-  // Features: knots where components are tabulated.
+  // Features: where they are drawn. Slots of a table of levels: these, "missing", "unseen".
   for (const feature of OAK.data.features) {
-    feature.grids = {};
-    for (const [name, packed] of Object.entries(feature.knots || {})) {
-      feature.grids[name] = OAK.unpack(packed);
-    }
-    feature.slots = (grid) =>
-      feature.kind === "levels" ? feature.labels.length + 1 : feature.grids[grid].length + 1;
+    if (feature.kind === "levels") feature.unseen = feature.labels.length + 1;
+    else feature.grid = OAK.unpack(feature.grid);
   }
   for (const output of OAK.data.outputs) {
+    for (const scale of output.scales) {
+      if (!scale) continue;
+      scale.knots = OAK.unpack(scale.knots);
+      scale.positions = OAK.unpack(scale.positions);
+    }
     for (const component of output.components) {
-      const table = component.table;
-      if (!table) continue;
-      for (const part of table.slices || [table]) {
-        part.means = OAK.unpack(part.mean);
-        part.sds = OAK.unpack(part.sd);
+      component.scales = component.term.map((i) => output.scales[i]);
+      const { table, slices } = component;
+      if (table) {
+        table.mean = OAK.unpack(table.mean);
+        table.sd = OAK.unpack(table.sd);
+      }
+      if (slices) {
+        slices.grids = slices.grids.map(OAK.unpack);
+        for (const slice of slices.slices) {
+          slice.mean = OAK.unpack(slice.mean);
+          slice.sd = OAK.unpack(slice.sd);
+        }
       }
     }
   }

@@ -115,8 +115,7 @@
 
   const levelControl = (feature, i, id) => {
     const select = make("select", { id, "aria-label": feature.name });
-    const known = feature.missing ? feature.labels.length - 1 : feature.labels.length;
-    feature.labels.slice(0, known).forEach((label, k) => select.append(make("option", { value: k }, label)));
+    feature.labels.forEach((label, k) => select.append(make("option", { value: k }, label)));
     if (feature.missing || values[i] === null) select.append(make("option", { value: "missing" }, "missing"));
     select.append(make("option", { value: -1 }, "(not seen in training)"));
     select.value = values[i] === null ? "missing" : String(values[i]);

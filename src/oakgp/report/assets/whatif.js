@@ -2,41 +2,13 @@
 (() => {
   const { data } = OAK;
 
-  // Between which slots a value lies. null is "missing", -1 an unseen level.
-  const locate = (feature, grid, value) => {
-    if (feature.kind === "levels") {
-      const known = feature.labels.length;
-      const slot = value === null ? (feature.missing ? known - 1 : known) : value < 0 ? known : value;
-      return [slot, slot, 0];
-    }
-    const knots = feature.grids[grid];
-    if (value === null) return [knots.length, knots.length, 0];
-    const x = feature.period ? value - feature.period * Math.floor(value / feature.period) : value;
-    return OAK.between(knots, x);
-  };
-
-  const tabulated = (c) => c.table && c.term.length < 3;
-  OAK.contribution = (component, values) => {
-    const { term, table } = component;
-    if (term.length === 1) {
-      const [a, b, t] = locate(data.features[term[0]], "main", values[term[0]]);
-      return [(1 - t) * table.means[a] + t * table.means[b], (1 - t) * table.sds[a] + t * table.sds[b]];
-    }
-    const [i, j] = term, second = data.features[j];
-    const at = (grid) => [locate(data.features[i], grid, values[i]), locate(second, grid, values[j])];
-    return [
-      OAK.bilinear(table.means, second.slots("pair"), ...at("pair")),
-      OAK.bilinear(table.sds, second.slots("band"), ...at("band")),
-    ];
-  };
-
   // Latent mean and variance of a changed row, and every component's contribution to it.
   OAK.latent = (k, row, values) => {
     const output = data.outputs[k], base = row.latent[k];
     const means = [...base.means], sds = [...base.sds];
     let shift = 0, before = 0, after = 0;
     output.components.forEach((component, c) => {
-      if (!tabulated(component)) return;
+      if (!component.table) return;
       const [m0, s0] = OAK.contribution(component, row.values);
       const [m1, s1] = OAK.contribution(component, values);
       shift += m1 - m0;
