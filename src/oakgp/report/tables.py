@@ -67,6 +67,16 @@ class PageTable:
             sd = np.moveaxis(np.tensordot(self.sd_axes[k].weights(x), sd, (1, k)), 0, k)
         return mean, np.maximum(sd, 0.0)
 
+    def along(self, *encoded: Array) -> tuple[Array, Array]:
+        """Return mean and deviation at rows of encoded values of the features, each ``[n]``."""
+        mean = _along(self.axes, self.mean, encoded)
+        return mean, np.maximum(_along(self.sd_axes, self.sd, encoded), 0.0)
+
+
+def _along(axes: Sequence[Axis], table: Array, encoded: Sequence[Array]) -> Array:
+    found = axes[0].weights(encoded[0]) @ table
+    return found if len(axes) == 1 else (found * axes[1].weights(encoded[1])).sum(axis=1)
+
 
 @dataclass(frozen=True)
 class PageTables:
@@ -94,7 +104,7 @@ def describe_scale(scale: Scale | Levels | None) -> dict[str, Any] | None:
     d = scale.to_dict()
     return {
         "knots": pack(np.array(scale.knots), "f8"),
-        "positions": pack(np.array(scale.positions), "f8"),
+        "positions": pack(np.array(scale.positions), "f4"),
         **{name: d[name] for name in ("lower", "upper", "period")},
     }
 

@@ -97,23 +97,23 @@ class Evaluator:
             found.append({tuple(c["term"]): _table(c["term"], c["table"], scales) for c in listed})
         return cls(found)
 
-    def sums(self, output: int, row: Array) -> tuple[float, float]:
-        """Return the sum of tabulated means, and that of tabulated variances, at a row."""
-        total = variance = 0.0
+    def sums(self, output: int, rows: Array) -> tuple[Array, Array]:
+        """Return sums of tabulated means and of tabulated variances at rows ``[n, d]``."""
+        total, variance = np.zeros(len(rows)), np.zeros(len(rows))
         for term, table in self.tables[output].items():
-            mean, sd = table.at(*(row[[i]] for i in term))
-            total += float(mean.item())
-            variance += float(sd.item()) ** 2
+            mean, sd = table.along(*(rows[:, i] for i in term))
+            total += mean
+            variance += sd**2
         return total, variance
 
     def moments(
-        self, output: int, base: Array, moments: tuple[float, float], row: Array
-    ) -> tuple[float, float]:
-        """Return latent mean and variance of a changed row from those of the row it began as."""
+        self, output: int, base: Array, moments: tuple[Array, Array], rows: Array
+    ) -> tuple[Array, Array]:
+        """Return latent means and variances of changed rows from those of the rows they were."""
         before, spread = self.sums(output, base)
-        after, new_spread = self.sums(output, row)
-        variance = moments[1] * (new_spread / spread if spread > 0 else 1.0)
-        return moments[0] + after - before, variance
+        after, new_spread = self.sums(output, rows)
+        growth = np.divide(new_spread, spread, out=np.ones_like(spread), where=spread > 0)
+        return moments[0] + after - before, moments[1] * growth
 
 
 def _scale(
@@ -189,15 +189,12 @@ def measure_error(
     _, _, truth = exact(model, changed)
     evaluator, link = Evaluator.of(page), link_of(model)
     points = normal_points(len(model.outputs)) if link == "softmax" else np.empty((0, 0))
-    found = []
-    for k in range(n_rows):
-        pairs = [
-            evaluator.moments(o, base[k], (means[o, k], variances[o, k]), changed[k])
-            for o in range(len(model.outputs))
-        ]
-        found.append(
-            respond(link, np.array([m for m, _ in pairs]), np.array([v for _, v in pairs]), points)
-        )
+    pairs = [
+        evaluator.moments(o, base, (means[o], variances[o]), changed)
+        for o in range(len(model.outputs))
+    ]
+    mean, variance = (np.array(part) for part in zip(*pairs, strict=True))
+    found = [respond(link, mean[:, k], variance[:, k], points) for k in range(n_rows)]
     errors = np.abs(np.stack(found) - truth).max(axis=1)
     return {
         "n": n_rows,

@@ -79,7 +79,7 @@
       xaxis: axis(short(feature.name, 40), { range, showgrid: false, zeroline: false }),
       // The distribution lies behind, at the foot of the picture.
       yaxis: { range: [0, 5.5 * Math.max(...feature.masses)], visible: false, fixedrange: true },
-      yaxis2: axis(effect, { overlaying: "y", side: "left", range: room(traces) }),
+      yaxis2: axis(effect, { overlaying: "y", side: "left", tickmode: "auto", range: room(traces) }),
     })];
   };
 
