@@ -65,7 +65,7 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         engine += f" engine with {_counted(facts.n_inducing, 'inducing point')}"
     else:
         engine += " engine"
-    terms = posterior.kernel.terms
+    terms = posterior.terms
     lines = [
         f"{rows}, {_counted(len(model.columns), 'feature')}, {_counted(terms.count(), 'term')} "
         f"up to order {terms.max_order}; {engine}, flow {facts.flow}, {facts.seconds:.1f} s",

@@ -280,7 +280,7 @@ class BaseOAK(TransformerMixin, BaseEstimator):
     def verdict_(self) -> Verdict:
         """Whether the fit can be trusted, and what it says, in plain text."""
         model = self._fitted()
-        totals = model.totals if model.posterior.kernel.orthogonal else None
+        totals = model.totals if model.posterior.orthogonal else None
         return make_verdict(model, totals)
 
     @property
@@ -324,7 +324,7 @@ class BaseOAK(TransformerMixin, BaseEstimator):
     def _ranking(self, n_terms: int) -> Ranking:
         model = self._fitted()
         check_count("n_terms", n_terms, 0)
-        return rank_terms(model.posterior.keep(None), n_terms, blocks=model.blocks())
+        return rank_terms(model.posterior.keep(None), n_terms, variances=model.variances())
 
     def _curve_table(self, ranking: Ranking, curve: Sequence[tuple[int, float, float]]) -> Table:
         return Table(

@@ -24,7 +24,6 @@ from oakgp.explain.slices import slices
 from oakgp.explain.style import STYLE, percent, term_text
 from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
-from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
 
@@ -134,7 +133,7 @@ def fitted_model(estimator: Any) -> Model:
 
 def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[float | None]]:
     """Return the terms to draw and their shares (None for a model that is not orthogonal)."""
-    orthogonal = model.posterior.kernel.orthogonal
+    orthogonal = model.posterior.orthogonal
     if terms is not None:
         specs = [terms] if isinstance(terms, (str, int)) else list(terms)
         chosen = list(dict.fromkeys(model.term(spec) for spec in specs))
@@ -145,9 +144,7 @@ def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[
             )
         return chosen, _shares(model, chosen) if orthogonal else [None] * len(chosen)
     check_count("max_terms", max_terms, 1)
-    mains: list[Term] = [
-        (i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms
-    ]
+    mains: list[Term] = [(i,) for i in range(len(model.columns)) if (i,) in model.posterior.terms]
     if not orthogonal:
         return mains[:max_terms], [None] * len(mains[:max_terms])
     ranking = model.sobol.ranking
@@ -160,16 +157,10 @@ def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[
 
 
 def _shares(model: Model, terms: Sequence[Term]) -> list[float | None]:
-    """Return the Sobol indices of any terms, small ones too: sigma_r^4 a^T L_u a over the total."""
-    posterior = model.posterior
-    variances = np.zeros(len(terms))
-    squares = posterior.features.weights.order_variances**2
-    for pairs in PairBlocks(posterior):
-        for k, term in enumerate(terms):
-            product = pairs.matrices[list(term)].prod(dim=0)
-            variances[k] += float(squares[len(term)] * (pairs.weights @ product))
-    total = model.totals.variance
-    return [max(0.0, float(v)) / total if total > 0 else 0.0 for v in variances]
+    """Return the Sobol indices of any terms, small ones too."""
+    variances = model.variances()
+    total = variances.totals().variance
+    return [v / total if total > 0 else 0.0 for v in variances.of(terms).tolist()]
 
 
 def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.ops.threads import threads_for
-from oakgp.posterior import Posterior
-from oakgp.sensitivity.credible import posterior_variances, sample_variances
-from oakgp.sensitivity.quadratic import PairBlocks
 from oakgp.sensitivity.selection import Ranking, rank_terms
-from oakgp.sensitivity.sobol import Totals, expected_totals, sobol_totals
+from oakgp.sensitivity.variances import Totals, Variances
 from oakgp.table import Table
 
 Array = NDArray[np.float64]
@@ -128,25 +124,21 @@ def sobol_indices(
     n_samples, seed
         Of the posterior draws behind the intervals.
     """
-    with threads_for(model.posterior.features.size):
+    with threads_for(model.posterior.size):
         return _indices(model, n_terms, min_share, coverage, n_samples, seed)
 
 
 def _indices(
     model: Model, n_terms: int, min_share: float, coverage: float, n_samples: int, seed: int
 ) -> SobolIndices:
-    posterior = model.posterior
-    blocks = model.blocks(with_precision=True)
-    totals, expected = sobol_totals(posterior, blocks), expected_totals(posterior, blocks)
-    ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
+    posterior, variances = model.posterior, model.variances()
+    expected, totals = variances.expected_totals(), variances.totals()
+    ranking = rank_terms(posterior, n_terms, min_share, variances)
     listed: list[Term] = list(ranking.terms)
-    d = posterior.kernel.n_features
-    mains: list[Term] = [
-        (i,) for i in range(d) if (i,) in posterior.kernel.terms and (i,) not in listed
-    ]
+    d = posterior.n_features
+    mains: list[Term] = [(i,) for i in range(d) if (i,) in posterior.terms and (i,) not in listed]
     tails = (50 * (1 - coverage), 50 * (1 + coverage))
-    pooled = model.posteriors if model.pooled else (posterior,)
-    drawn = _draw(pooled, [*listed, *mains], expected, blocks, n_samples, seed, tails)
+    drawn = _draw(variances, [*listed, *mains], expected, n_samples, seed, tails)
 
     terms = drawn.shares([[k] for k in range(len(listed))], np.zeros(len(listed)))
     variance = max(totals.variance, _TINY)
@@ -186,22 +178,16 @@ def _indices(
 
 
 def _draw(
-    posteriors: tuple[Posterior, ...],
+    variances: Variances,
     terms: list[Term],
     expected: Totals,
-    blocks: PairBlocks,
     n_samples: int,
     seed: int,
     tails: tuple[float, float],
 ) -> _Draws:
     if not terms:
         return _Draws([], np.zeros(0), np.zeros((n_samples, 0)), expected.variance, tails)
-    means = posterior_variances(posteriors[0], terms, blocks)
-    if len(posteriors) == 1:
-        draws = sample_variances(posteriors[0], terms, n_samples, seed, means)
-    else:
-        each = [sample_variances(p, terms, n_samples, seed + k) for k, p in enumerate(posteriors)]
-        draws = torch.stack(each).mean(dim=0)
+    means, draws = variances.expected_of(terms), variances.draws(terms, n_samples, seed)
     rest = max(0.0, expected.variance - float(means.sum()))
     return _Draws(terms, means.cpu().numpy(), draws.cpu().numpy(), rest, tails)
 

@@ -8,8 +8,7 @@ symmetric polynomial) is smaller than the smallest term that is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -17,37 +16,14 @@ from torch import Tensor
 from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Block, Term
 from oakgp.ops.reference import esp
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.quadratic import PairBlocks
+from oakgp.sensitivity.variances import Totals
 
 _PREFIXES = 256  # prefixes multiplied out at a time
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Variance of the posterior mean over the inputs, by order and by feature.
-
-    Parameters
-    ----------
-    orders
-        ``[R + 1]`` sum over the terms of each order; entry 0 is 0 (a constant has no variance).
-    main
-        ``[d]`` variance of each main effect.
-    total
-        ``[d]`` sum over all terms that contain the feature.
-    """
-
-    orders: Tensor
-    main: Tensor
-    total: Tensor
-
-    @property
-    def variance(self) -> float:
-        """Variance of the whole posterior mean."""
-        return float(self.orders.sum())
-
-
-def _require_orthogonal(posterior: Posterior) -> None:
+def _require_orthogonal(posterior: KernelPosterior) -> None:
     if not posterior.kernel.orthogonal:
         raise ValueError(
             "Sobol indices need orthogonal components, but the model was made with "
@@ -55,7 +31,7 @@ def _require_orthogonal(posterior: Posterior) -> None:
         )
 
 
-def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+def sobol_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None) -> Totals:
     """Return the variance per order and, per feature, of its main effect and in total.
 
     O(d R m^2), no enumeration of terms.
@@ -68,7 +44,20 @@ def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Tota
     )
 
 
-def expected_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+def term_variances(
+    posterior: KernelPosterior, terms: Sequence[Term], blocks: PairBlocks | None = None
+) -> Tensor:
+    """Return V_u = sigma_r^4 a^T L_u a of some terms (paper, eq. 11), ``[k]``."""
+    squares = posterior.features.weights.order_variances**2
+    out = squares.new_zeros(len(terms))
+    for pairs in blocks or PairBlocks(posterior):
+        for k, term in enumerate(terms):
+            product = pairs.matrices[list(term)].prod(dim=0)
+            out[k] += squares[len(term)] * (pairs.weights @ product)
+    return out.clamp_min(0.0)
+
+
+def expected_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None) -> Totals:
     """Return the posterior expectations of what `sobol_totals` gives for the posterior mean.
 
     E[V_u] = sigma_r^4 a^T L_u a + sigma_r^2 prod_i E[k~_i(X, X)] - sigma_r^4 tr(W^T W L_u), and the
@@ -121,7 +110,7 @@ def _sum_totals(kernel: AdditiveKernel, parts: Iterable[tuple[Tensor, Tensor, Te
 
 
 def top_terms(
-    posterior: Posterior,
+    posterior: KernelPosterior,
     count: int,
     min_share: float = 0.0,
     blocks: PairBlocks | None = None,
@@ -169,7 +158,7 @@ def _best(found: list[tuple[Term, float]], count: int) -> list[tuple[Term, float
 
 
 def _search(
-    posterior: Posterior,
+    posterior: KernelPosterior,
     blocks: PairBlocks,
     block: Block,
     count: int,
