@@ -126,9 +126,7 @@ def slices(model: Model, i: int, count: int = _SLICES) -> Array:
     return np.r_[np.unique(np.r_[spread, dense]), far]
 
 
-def scale_of(
-    model: Model, values: Values, i: int, budgets: dict[Term, float]
-) -> Scale | LevelAxis:
+def scale_of(model: Model, values: Values, i: int, budgets: dict[Term, float]) -> Scale | LevelAxis:
     """Return a feature's scale for the tables of these terms; its levels if it has any."""
     levels = level_axis(model, i)
     if levels is not None:

@@ -210,9 +210,7 @@ def write_csv(model: CompiledModel, path: str | PathLike[str]) -> None:
     """Write all entries of all tables as rows of a CSV file."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow(
-            ["output", "term", "feature_1", "value_1", "feature_2", "value_2", "effect"]
-        )
+        out.writerow(["output", "term", "feature_1", "value_1", "feature_2", "value_2", "effect"])
         for f in model.functions:
             out.writerow([f.name, "(constant)", "", "", "", "", repr(f.sum.constant)])
             for table in f.sum.tables:

@@ -189,9 +189,7 @@ def _add_table(
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def sums(
-    rows: Any, constant: float, where: Any, tables: Any, coefficients: Any, out: Any
-) -> None:
+def sums(rows: Any, constant: float, where: Any, tables: Any, coefficients: Any, out: Any) -> None:
     """Constant plus all tables at encoded rows ``[n, d]``.
 
     ``where`` is what `locate` reads of scales and axes. ``tables`` has one row per table: first

@@ -154,7 +154,9 @@ class TableSum:
 
     @cached_property
     def _arrays(self) -> tuple[Layout, Array]:
-        values = padded([t.coefficients for t in self.tables], [len(t.axes) for t in self.tables], ())
+        values = padded(
+            [t.coefficients for t in self.tables], [len(t.axes) for t in self.tables], ()
+        )
         return layout([t.axes for t in self.tables]), values
 
     def __call__(self, rows: Array) -> Array:

@@ -54,7 +54,9 @@ class ComponentValues(Values):
     def __init__(self, model: Model) -> None:
         self.model = model
         nodes = [column.feature.measure.atoms[0] for column in model.columns]
-        self.valid = np.array([n[np.isfinite(n)][0] if np.isfinite(n).any() else 0.0 for n in nodes])
+        self.valid = np.array(
+            [n[np.isfinite(n)][0] if np.isfinite(n).any() else 0.0 for n in nodes]
+        )
 
     def rows(self, term: Term, coordinates: tuple[Array, ...]) -> Tensor:
         """Return the rows of a grid: the other features stand at any valid value."""

@@ -363,7 +363,71 @@ class BaseOAK(TransformerMixin, BaseEstimator):
 
         classes = getattr(self, "classes_", None)
         labels = None if classes is None else classes.tolist()
-        return compile_model(self._fitted(), tolerance=tol, terms=terms, bands=bands, classes=labels)
+        return compile_model(
+            self._fitted(), tolerance=tol, terms=terms, bands=bands, classes=labels
+        )
+
+    def edit(
+        self,
+        *,
+        drop: Sequence[Any] = (),
+        scale: Mapping[Any, float] | None = None,
+        monotone: Mapping[Any, str] | None = None,
+        convex: Mapping[Any, str] | None = None,
+        reason: str = "",
+        X_test: Any = None,
+        y_test: Any = None,
+        **given: Any,
+    ) -> Self:
+        """Return a copy some of whose components are changed on purpose.
+
+        All that comes later knows of the change: predictions, bands, Sobol indices, plots,
+        reports and files, where it is recorded (see `edits_`).
+
+        Parameters
+        ----------
+        drop : sequence of terms, default=()
+            Terms to set to 0.
+        scale : mapping, optional
+            Terms with what to multiply them by: ``{"age": 0.5}``.
+        monotone : mapping, optional
+            Features whose main effect is to be ``"increasing"`` or ``"decreasing"``. Draws of the
+            component are projected one by one, so its band survives. Interactions of the feature
+            stay as they are: drop them to make predictions monotone too.
+        convex : mapping, optional
+            Features whose main effect is to be ``"convex"`` or ``"concave"``, likewise.
+        reason : str, default=""
+            Why, for the record.
+        X_test, y_test : table and array, optional
+            Held-out rows, to say what the change costs.
+        exposure, offset : array, optional
+            Of these rows.
+
+        Returns
+        -------
+        estimator
+            A fitted copy; this one stays as it is.
+        """
+        from oakgp.edits.estimator import edit_estimator
+
+        return edit_estimator(
+            self,
+            drop=drop,
+            scale=scale,
+            monotone=monotone or {},
+            convex=convex or {},
+            reason=reason,
+            X_test=X_test,
+            y_test=y_test,
+            given=given,
+        )
+
+    @property
+    def edits_(self) -> Table:
+        """What was changed by hand, in order, and what it cost on held-out rows."""
+        from oakgp.edits.estimator import edits_table
+
+        return edits_table(self._fitted())
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; `oakgp.load` reads it back."""

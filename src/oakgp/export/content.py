@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from oakgp.edits.saved import describe_edits, restore_edits, unedited
 from oakgp.export.columns import read_columns
 from oakgp.export.entries import count, entry, number, present, require, term, terms, texts
 from oakgp.export.latents import map_tensors, read_posterior, weight_tensors
@@ -42,7 +43,8 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
     name = type(estimator).__name__
     if name not in ESTIMATORS:
         raise TypeError(f"{name} cannot be saved; these can: {', '.join(ESTIMATORS)}")
-    model = estimator._fitted()
+    whole = estimator._fitted()
+    model = unedited(whole)
     kernel = model.posterior.kernel
     names = getattr(estimator, "feature_names_in_", None)
     description = {
@@ -65,6 +67,7 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "facts": asdict(model.facts),
         "response": describe_response(model),
         "classes": describe_classes(getattr(estimator, "classes_", None)),
+        "edits": describe_edits(whole),
     }
     tensors = {
         **map_tensors(model.posterior.features),
@@ -106,7 +109,7 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> BaseOAK:
     require(classes is None or has_response, "a classifier has no likelihood")
     if classes is not None:
         estimator.classes_ = classes
-    estimator.model_ = model
+    estimator.model_ = restore_edits(model, description)
     estimator.n_iter_ = estimator.model_.facts.n_evaluations
     estimator.n_features_in_ = len(schema.columns)
     if present(description, "feature_names_in") is not None:

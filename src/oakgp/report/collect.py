@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.columns import take_rows
+from oakgp.edits.apply import records_of
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.progress import step
@@ -97,6 +98,7 @@ def collect(
         "effect": model.effect,
         "sobol": found[0][0],
         "listed": found[0][1],
+        "edits": records_of(model),
         "data": data_summary(model, features),
         "made": how_made(estimator, model),
         "hyperparameters": hyperparameters(model),

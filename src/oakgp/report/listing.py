@@ -37,7 +37,7 @@ class Listed:
 
 def indices(model: Model) -> SobolIndices | None:
     """Return the Sobol indices, of all kept terms at least; None if it is not orthogonal."""
-    if not model.posterior.kernel.orthogonal or not model.columns:
+    if not model.posterior.orthogonal or not model.columns:
         return None
     kept = model.posterior.kept
     if kept is None or len(kept) - 1 <= _TERMS:
@@ -59,7 +59,7 @@ def listed_terms(
     limit
         How many interactions to show.
     """
-    known = model.posterior.kernel.terms
+    known = model.posterior.terms
     mains: list[Term] = [(i,) for i in range(len(model.columns)) if (i,) in known]
     kept = model.posterior.kept
     if found is None:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from oakgp.columns import as_text
+from oakgp.edits.saved import unedited
 from oakgp.export.settings import plain
 from oakgp.kernels import CategoricalKernel
+from oakgp.kernels.additive import Parameters
 from oakgp.model import Model
 from oakgp.report.features import PageFeature
 from oakgp.report.words import number, percent
@@ -70,7 +72,7 @@ def how_made(estimator: Any, model: Model) -> list[tuple[str, str]]:
 
     from oakgp import __version__
 
-    facts, kernel = model.facts, model.posterior.kernel
+    facts, terms = model.facts, model.posterior.terms
     when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     lines = [
         ("report written", when),
@@ -86,7 +88,7 @@ def how_made(estimator: Any, model: Model) -> list[tuple[str, str]]:
         ("engine", facts.engine),
         ("training rows", f"{facts.n_rows:,} ({facts.n_distinct:,} distinct)"),
         ("inducing points", f"{facts.n_inducing:,}" if facts.n_inducing else "none"),
-        ("terms", f"{kernel.terms.count():,} up to order {kernel.max_order}"),
+        ("terms", f"{terms.count():,} up to order {terms.max_order}"),
         ("flow", facts.flow),
         ("log evidence", f"{facts.log_evidence:.4g} of {facts.evidence_rows:,} rows"),
         (
@@ -117,8 +119,8 @@ def _setting(value: Any) -> str:
 
 def hyperparameters(model: Model) -> list[dict[str, str]]:
     """Return a line for each feature: kernel, measure, flow, lengthscale, variance."""
-    parameters = getattr(model.posterior, "parameters", None)
-    if parameters is None:
+    parameters = getattr(unedited(model).posterior, "parameters", None)
+    if not isinstance(parameters, Parameters):
         return []
     lengths, scales = parameters.lengthscales.tolist(), parameters.scales.tolist()
     lines = []

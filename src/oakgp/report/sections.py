@@ -307,11 +307,32 @@ def edits(page: dict[str, Any], static: dict[str, Any]) -> str | None:
     record = static.get("edits")
     if not record:
         return None
-    lines = [[text(e["what"]), text(e["term"]), text(e["cost"])] for e in record]
+    heads = ["change", "component", "reason", "share before", "after", "moved by", "cost"]
+    lines = [
+        [
+            text(e.change),
+            text(e.term),
+            text(e.reason or "–"),
+            text(percent(e.share_before)),
+            text(percent(e.share_after)),
+            text(number(e.moved)),
+            text(e.cost),
+        ]
+        for e in record
+    ]
     return tag(
         "p",
-        "These components are not as the data left them: somebody changed them on purpose.",
-    ) + table(["change", "component", "what it cost"], lines)
+        "These components are not as the data left them: somebody changed them on purpose. All "
+        "numbers and pictures of this page count the changes. Components moved by so much at the "
+        "root mean square, in units of the effect.",
+    ) + tag(
+        "div",
+        table(heads, lines, numeric=(3, 4, 5)),
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_label="Edits",
+    )
 
 
 def data(page: dict[str, Any], static: dict[str, Any]) -> str:
