@@ -67,8 +67,9 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "facts": asdict(model.facts),
         "response": describe_response(model),
         "classes": describe_classes(getattr(estimator, "classes_", None)),
-        "edits": describe_edits(whole),
     }
+    if (edits := describe_edits(whole)) is not None:
+        description["edits"] = edits
     tensors = {
         **map_tensors(model.posterior.features),
         **weight_tensors(model.posterior),
