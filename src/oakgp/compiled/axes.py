@@ -152,7 +152,7 @@ class NumericAxis:
     @cached_property
     def encoded(self) -> Array:
         """The column's value at each entry, NaN (for "missing") last."""
-        return np.r_[self.scale.inverse(np.linspace(0.0, 1.0, self.count)), math.nan]
+        return np.append(self.scale.inverse(np.linspace(0.0, 1.0, self.count)), math.nan)
 
     @property
     def labels(self) -> list[str]:
@@ -210,7 +210,7 @@ class LevelAxis:
     @property
     def encoded(self) -> Array:
         """The encoded value of each entry."""
-        return np.r_[np.arange(len(self.levels), dtype=np.float64), math.nan, -1.0]
+        return np.append(np.arange(len(self.levels), dtype=np.float64), [math.nan, -1.0])
 
     def weights(self, encoded: Array) -> Array:
         """Return the matrix from entries to values at encoded places, ``[n, coefficients]``."""
@@ -252,8 +252,9 @@ def feature_from_dict(d: dict[str, Any]) -> Scale | LevelAxis:
         None if d[key] is None else Tail(float(d[key][0]), float(d[key][1]))
         for key in ("lower", "upper")
     )
-    widths = [period, lower and lower.width, upper and upper.width]
-    if not all(width is None or 0 < width < math.inf for width in widths):
+    widths = [tail.width for tail in (lower, upper) if tail is not None]
+    widths += [] if period is None else [period]
+    if not all(0 < width < math.inf for width in widths):
         raise ValueError(f"the scale of {name!r} has a width or period that is not positive")
     k, p = tuple(knots.tolist()), tuple(positions.tolist())
     return Scale(feature, name, k, p, lower, upper, period)

@@ -13,34 +13,35 @@ and the vectors turned to the principal axes, of which the small ones are droppe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
 from torch import Tensor
 
 from oakgp.compiled.axes import Axis, LevelAxis, NumericAxis, Scale
 from oakgp.compiled.build import axis_coordinates, level_axis, slices
-from oakgp.compiled.scales import coordinates
+from oakgp.compiled.scales import coordinates, values_at
 from oakgp.compiled.splines import coefficients
 from oakgp.compiled.tables import Layout, in_tasks, layout, padded
-from oakgp.compiled.values import Values
+from oakgp.compiled.values import Values, Vectors
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
+from oakgp.posterior import Posterior
 from oakgp.progress import step
 from oakgp.response import as_array
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
-_ROWS = 1200  # drawn from the measures, to choose from
-_SPECIAL = 6  # rows with each special value of each feature
+_ROWS = 2400  # to choose from, and as many to check at
 _LARGEST_RANK = 384
 _REST = 0.01  # of a row's variance that may stay unexplained
-_ACCURACY = 0.02  # of the typical standard deviation, that tables may err by
+_ACCURACY = 0.05  # of the typical standard deviation, that tables may err by
 _MOST = (400, 120)  # entries along an axis, of a main effect and of a pair
 _ATTEMPTS = 6
 
@@ -57,21 +58,26 @@ class Bands:
         Those of each table.
     coefficients
         Of each table: its last axis are the directions.
-    rest
-        Variance besides.
+    factor, rest
+        The variance is ``factor`` times the squared length of the sum of vectors, plus ``rest``:
+        what the dropped directions hold on average.
     scale
         Units of the response (or its link) per unit of the model.
     error
-        Largest difference to the model's standard deviation over the rows it was checked at, in
+        Largest difference to the model's standard deviation over rows drawn from the measures, in
         units of the model.
+    error_outside
+        The same over rows with values far out, missing or unseen.
     """
 
     constant: Floats
     axes: tuple[tuple[Axis, ...], ...]
     coefficients: tuple[Floats, ...]
+    factor: float
     rest: float
     scale: float
     error: float
+    error_outside: float
 
     @cached_property
     def _arrays(self) -> tuple[Layout, Floats]:
@@ -89,7 +95,7 @@ class Bands:
             lookup.squared_lengths(x, self.constant, how.where, how.tables, flat, y)
 
         in_tasks(part, rows, out)
-        return out + self.rest
+        return self.factor * out + self.rest
 
 
 def build_bands(
@@ -113,82 +119,104 @@ def build_bands(
     """
     kept = ((), *terms)
     posterior = model.posterior.keep(kept)
-    rows, checks = candidate_rows(model, scales, 0), candidate_rows(model, scales, 1)
-    with step("compiling bands", len(kept), "terms") as progress:
-        chosen, factor, rest = _landmarks(as_array(posterior.covariance(rows)))
-        landmarks = rows[:, torch.from_numpy(chosen).to(rows.device)]
-        first = values.covariance((), (), landmarks, kept)
-        if first is None:
+    with step("compiling bands", len(terms), "terms") as progress:
+        rows, outside = candidate_rows(model, scales, 0)
+        chosen, factor = _landmarks(as_array(posterior.covariance(rows)))
+        turn, sd = _principal(chosen, factor)
+        index = torch.from_numpy(chosen).to(rows.device)
+        vectors = values.vectors(rows[:, index], kept, turn)
+        if vectors is None:
             return None
-        # Rows of ``factor`` are g at the candidates: their principal axes come first.
-        _, sizes, turn = np.linalg.svd(factor, full_matrices=False)
-        tail = np.cumsum((sizes**2)[::-1])[::-1] / len(factor)
-        mean_variance = float((factor**2).sum(axis=1).mean()) + rest
-        rank = max(1, int(np.searchsorted(-tail, -0.1 * _REST * mean_variance)))
-        root = np.linalg.cholesky(factor[chosen] @ factor[chosen].T)
-        turned = np.linalg.solve(root.T, np.linalg.solve(root, factor[chosen] @ turn[:rank].T))
-        sd = float(np.median(np.sqrt((factor**2).sum(axis=1) + rest)))
         tolerance = _ACCURACY * sd / len(kept) ** 0.5
-
-        def vectors(term: Term, at: tuple[Array, ...]) -> Array:
-            found = values.covariance(term, at, landmarks, kept)
-            assert found is not None
-            return found @ turned
-
         tables = []
         for term in terms:
             tables.append(_table(model, term, scales, vectors, tolerance))
             progress.advance(1, model.label(term))
     bands = Bands(
-        (first @ turned).astype(np.float32),
+        vectors((), ()).astype(np.float32),
         tuple(axes for axes, _ in tables),
         tuple(spline.astype(np.float32) for _, spline in tables),
-        rest + float(tail[rank] if rank < len(tail) else 0.0),
+        1.0,
+        0.0,
         model.scale,
         0.0,
+        0.0,
     )
-    exact = as_array(posterior.mean_and_variance(checks)[1])
-    found = bands.variance(encoded_rows(model, checks))
-    error = float(np.abs(np.sqrt(found) - np.sqrt(exact)).max())
-    return Bands(bands.constant, bands.axes, bands.coefficients, bands.rest, bands.scale, error)
+    more, rest = _correction(bands, posterior, model, rows[:, ~outside])
+    bands = replace(bands, factor=more, rest=rest)
+    rows, outside = candidate_rows(model, scales, 1)
+    exact = as_array(posterior.mean_and_variance(rows)[1])
+    errors = np.abs(np.sqrt(bands.variance(encoded_rows(model, rows))) - np.sqrt(exact))
+    return replace(
+        bands,
+        error=float(errors[~outside].max()),
+        error_outside=float(errors[outside].max(initial=0.0)),
+    )
 
 
-def candidate_rows(model: Model, scales: dict[int, Scale | LevelAxis], seed: int) -> Tensor:
-    """Return rows drawn from the measures, some with values far out, missing or unseen ``[d, n]``.
+def _correction(
+    bands: Bands, posterior: Posterior, model: Model, rows: Tensor
+) -> tuple[float, float]:
+    """Return factor and rest of the line from the tables' variances to the model's."""
+    exact = as_array(posterior.mean_and_variance(rows)[1])
+    found = bands.variance(encoded_rows(model, rows))
+    weight = 1.0 / np.maximum(exact, 1e-3 * exact.mean())  # relative errors count
+    design = np.stack([found, np.ones_like(found)], axis=1)
+    (factor, rest), _ = nnls(design * weight[:, None], exact * weight)
+    return float(factor), float(rest)
 
-    They are in the kernel's coordinates.
+
+def _principal(chosen: NDArray[np.intp], factor: Array) -> tuple[Array, float]:
+    """Return what turns covariances with the landmarks to principal axes, and a typical sd.
+
+    The rows of ``factor`` are the vectors of the candidates. Each counts by its own variance, so
+    that rows of small deviations keep theirs.
+    """
+    variance = (factor**2).sum(axis=1)
+    variance = np.maximum(variance, 1e-6 * variance.mean())
+    _, sizes, turn = np.linalg.svd(factor / np.sqrt(variance)[:, None], full_matrices=False)
+    tail = np.cumsum((sizes**2)[::-1])[::-1] / len(factor)
+    rank = max(1, int(np.searchsorted(-tail, -_REST)))
+    triangle = factor[chosen]  # of the pivots, in their order: lower triangular
+    turned = solve_triangular(triangle.T, turn[:rank].T, lower=False)
+    return turned, float(np.median(np.sqrt(variance)))
+
+
+def candidate_rows(
+    model: Model, scales: dict[int, Scale | LevelAxis], seed: int
+) -> tuple[Tensor, NDArray[np.bool_]]:
+    """Return rows drawn from the measures, ``[d, n]``, and which have values that lie outside.
+
+    They are in the kernel's coordinates. A value outside is far out, missing or unseen: each row of
+    the second half has one or two.
     """
     random = np.random.default_rng(seed)
-    columns = []
-    specials = [(i, value) for i in scales for value in _special(model, i, scales[i])]
-    n = _ROWS + _SPECIAL * len(specials)
-    for column in model.columns:
+    rows = np.empty((len(model.columns), _ROWS))
+    for i, column in enumerate(model.columns):
         nodes, weights = column.feature.measure.atoms
-        columns.append(random.choice(nodes, n, p=weights / weights.sum()))
-    rows = np.array(columns).reshape(len(model.columns), n)
-    for k, (i, value) in enumerate(specials):
-        rows[i, _ROWS + k * _SPECIAL : _ROWS + (k + 1) * _SPECIAL] = value
-    for i, scale in scales.items():
-        # Codes of categories: the atoms call "missing" the level after the last.
-        if isinstance(scale, LevelAxis):
-            rows[i] = np.where(rows[i] >= len(scale.levels), np.nan, rows[i])
+        rows[i] = random.choice(nodes, _ROWS, p=weights / weights.sum())
+        levels = level_axis(model, i)
+        if levels is not None:  # the atoms call "missing" the level after the last
+            rows[i] = np.where(rows[i] >= len(levels.levels), np.nan, rows[i])
+    outside = (np.arange(_ROWS) >= _ROWS // 2) & bool(scales)
+    for k in np.flatnonzero(outside):
+        for i in random.choice(list(scales), min(1 + int(k) % 2, len(scales)), replace=False):
+            rows[i, k] = _outside(model, i, scales[i], random)
     like = model.posterior.mean_weights
-    return torch.tensor(rows, dtype=like.dtype, device=like.device)
+    return torch.tensor(rows, dtype=like.dtype, device=like.device), outside
 
 
-def _special(model: Model, i: int, scale: Scale | LevelAxis) -> list[float]:
+def _outside(model: Model, i: int, scale: Scale | LevelAxis, random: np.random.Generator) -> float:
+    """Return the coordinate of a value that is missing, unseen, or far out."""
+    if random.random() < 0.25:
+        return float("nan")
     if isinstance(scale, LevelAxis):
-        return [np.nan, -1.0]
-    if scale.period is not None:
-        return [np.nan]
-    ends = scale.inverse(np.array([0.0, 0.03, 0.1, 0.9, 0.97, 1.0]))
-    return [*coordinates(model.columns[i], ends), np.nan]
+        return -1.0
+    return float(coordinates(model.columns[i], scale.inverse(random.random(1)))[0])
 
 
 def encoded_rows(model: Model, rows: Tensor) -> Array:
     """Return rows in the kernel's coordinates as encoded values, ``[n, d]``."""
-    from oakgp.compiled.scales import values_at
-
     out = as_array(rows).T.copy()
     for i, column in enumerate(model.columns):
         if level_axis(model, i) is None:
@@ -196,8 +224,8 @@ def encoded_rows(model: Model, rows: Tensor) -> Array:
     return out
 
 
-def _landmarks(covariance: Array) -> tuple[NDArray[np.intp], Array, float]:
-    """Return rows that explain all others, the factor ``[n, rank]``, and the mean rest."""
+def _landmarks(covariance: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return rows that explain all others, and the factor ``[n, rank]``."""
     left = covariance.diagonal().copy()
     allowed = _REST * np.maximum(left, 1e-3 * left.mean())
     factor = np.zeros((len(left), min(_LARGEST_RANK, len(left))))
@@ -212,17 +240,17 @@ def _landmarks(covariance: Array) -> tuple[NDArray[np.intp], Array, float]:
         left = np.maximum(left - factor[:, k] ** 2, 0.0)
         left[pivot] = 0.0
         chosen.append(pivot)
-    return np.array(chosen), factor[:, : len(chosen)], float(left[:_ROWS].mean())
+    return np.array(chosen), factor[:, : len(chosen)]
 
 
 def _table(
     model: Model,
     term: Term,
     scales: dict[int, Scale | LevelAxis],
-    vectors: Any,
+    vectors: Vectors,
     tolerance: float,
 ) -> tuple[tuple[Axis, ...], Array]:
-    axes = []
+    axes: list[Axis] = []
     for k, i in enumerate(term):
         scale = scales[i]
         if isinstance(scale, LevelAxis):
@@ -253,4 +281,4 @@ def _table(
 
 
 def _places(model: Model, i: int, scale: Scale) -> Array:
-    return np.r_[scale.inverse((np.arange(97) + 0.5) / 97.0), np.nan]
+    return np.append(scale.inverse((np.arange(97, dtype=np.float64) + 0.5) / 97.0), np.nan)

@@ -114,7 +114,7 @@ def slices(model: Model, i: int, count: int = _SLICES) -> Array:
         shares = np.r_[feature.measure.atoms[1], np.ones(2)][: axis.n_coefficients]
         return axis.encoded[np.sort(np.argsort(-shares, kind="stable")[: 2 * count])]
     if isinstance(feature.kernel, Periodic):
-        return np.r_[np.linspace(0.0, 1.0, count, endpoint=False), np.nan]
+        return np.append(np.linspace(0.0, 1.0, count, endpoint=False), np.nan)
     nodes = np.sort(feature.measure.atoms[0])
     nodes = nodes[np.isfinite(nodes)]
     if not len(nodes):
@@ -123,7 +123,8 @@ def slices(model: Model, i: int, count: int = _SLICES) -> Array:
     dense = nodes[np.linspace(0, len(nodes) - 1, count // 2).astype(int)]
     width = max(1.0, float(np.ptp(spread)))
     far = [spread[0] - 0.3 * width, spread[-1] + 0.3 * width, np.nan]
-    return np.r_[np.unique(np.r_[spread, dense]), far]
+    found: Array = np.r_[np.unique(np.r_[spread, dense]), far]
+    return found
 
 
 def scale_of(model: Model, values: Values, i: int, budgets: dict[Term, float]) -> Scale | LevelAxis:
@@ -132,7 +133,9 @@ def scale_of(model: Model, values: Values, i: int, budgets: dict[Term, float]) -
     if levels is not None:
         return levels
     mine = [u for u in budgets if i in u]
-    others = {u: slices(model, u[1] if u[0] == i else u[0]) for u in mine if len(u) == 2}
+    others: dict[Term, Array] = {
+        u: slices(model, u[1] if u[0] == i else u[0]) for u in mine if len(u) == 2
+    }
 
     def curves(z: Array) -> Array:
         parts = [_along(values, u, i, z, others.get(u)) / budgets[u] for u in mine]
@@ -158,11 +161,15 @@ def _checks(model: Model, axis: Axis, count: int) -> Array:
     column, scale = model.columns[axis.feature], axis.scale
     ends = scale.inverse(np.array([0.0, 1.0]))
     low, high = coordinates(column, ends)
-    x = values_at(column, np.linspace(low, high, count))
+    z = np.linspace(low, high, count)
+    nodes = column.feature.measure.atoms[0]
+    nodes = np.sort(nodes[np.isfinite(nodes)])  # rough components have kinks at the data
+    few = nodes[np.linspace(0, len(nodes) - 1, min(len(nodes), count // 2)).astype(int)]
+    x = values_at(column, np.r_[z, few])
     x = x[(x >= ends[0]) & (x <= ends[1])]
     if scale.period is None:
         x = np.r_[x, ends + np.array([-3.0, 3.0]) * (1.0 + np.abs(ends))]
-    return np.r_[x, np.nan]
+    return np.append(x, np.nan)
 
 
 def _finer(axis: NumericAxis, error: float, budget: float, most: int) -> NumericAxis:

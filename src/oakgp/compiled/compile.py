@@ -16,6 +16,10 @@ from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
 
 _MOST_TERMS = 2000
+_REMEDY = (
+    "tables hold one or two. Truncate the model first (truncate()), fit with max_order=2, or name "
+    "the terms to take (terms=)."
+)
 
 
 def compile_model(
@@ -45,19 +49,18 @@ def compile_model(
     """
     if not 0.0 < tolerance < np.inf:
         raise ValueError(f"tol={tolerance!r}: give a positive number, such as 1e-3")
-    chosen = _terms(model) if terms is None else [model.term(spec) for spec in terms]
-    wanted = list(dict.fromkeys(u for u in chosen if u))
-    too_high = [model.label(u) for u in wanted if len(u) > 2]
-    if too_high:
-        raise ValueError(
-            f"{len(too_high)} of the {len(wanted)} terms have more than two features, as "
-            f"{too_high[0]!r} has: tables hold one or two. Truncate the model first "
-            "(truncate()), fit with max_order=2, or name the terms to take (terms=)."
-        )
     functions = []
     for k, output in enumerate(model.outputs):
-        levels = 0.0 if model.response is None else float(model.response.levels[k])
-        functions.append(_function(output, wanted, tolerance, bands, levels))
+        chosen = _terms(output) if terms is None else [model.term(spec) for spec in terms]
+        wanted = list(dict.fromkeys(u for u in chosen if u))
+        too_high = [model.label(u) for u in wanted if len(u) > 2]
+        if too_high:
+            raise ValueError(
+                f"{len(too_high)} of the {len(wanted)} terms have more than two features, as "
+                f"{too_high[0]!r} has: {_REMEDY}"
+            )
+        level = 0.0 if model.response is None else float(model.response.levels[k])
+        functions.append(_function(output, wanted, tolerance, bands, level))
     noise = model.scale**2 * model.posterior.noise if model.response is None else 0.0
     return CompiledModel(
         schema=model.schema,
@@ -97,9 +100,7 @@ def _terms(model: Model) -> list[Term]:
     counts = known.counts()
     if sum(counts[3:]):
         raise ValueError(
-            f"the model has {sum(counts[3:])} terms of more than two features: tables hold one or "
-            "two. Truncate the model first (truncate()), fit with max_order=2, or name the terms "
-            "to take (terms=)."
+            f"the model has {sum(counts[3:])} terms of more than two features: {_REMEDY}"
         )
     if len(found) > _MOST_TERMS:
         raise ValueError(

@@ -9,7 +9,8 @@ The JSON document (``format`` 1)::
                 or {"kind": "levels", feature, name, levels}
     functions   list: {name, constant, level, center, scale, bound, left_out, tables, bands}
       tables    list: {term, features: positions in the list above, counts, coefficients, error}
-      bands     null or {constant, tables, rest, error}; vectors of float32 in base64
+      bands     null or {constant, rank, tables, factor, rest, error, error_outside}; vectors are
+                float32 in base64
     noise, response, classes, tolerance
 
 A value x of a numeric feature is first brought into its cycle (``x - period floor(x / period)``) or
@@ -143,8 +144,10 @@ def _describe_bands(bands: Bands, features: dict[Scale | LevelAxis, int]) -> dic
             {**_describe_axes(axes, features), "coefficients": _packed(spline)}
             for axes, spline in zip(bands.axes, bands.coefficients, strict=True)
         ],
+        "factor": bands.factor,
         "rest": bands.rest,
         "error": bands.error,
+        "error_outside": bands.error_outside,
     }
 
 
@@ -203,7 +206,9 @@ def _read_bands(d: dict[str, Any], features: list[Scale | LevelAxis], scale: flo
         for table, own in zip(d["tables"], axes, strict=True)
     )
     constant = _unpacked(d["constant"], (rank,))
-    return Bands(constant, axes, splines, float(d["rest"]), float(scale), float(d["error"]))
+    factor, rest = float(d["factor"]), float(d["rest"])
+    errors = float(d["error"]), float(d["error_outside"])
+    return Bands(constant, axes, splines, factor, rest, float(scale), *errors)
 
 
 def write_csv(model: CompiledModel, path: str | PathLike[str]) -> None:

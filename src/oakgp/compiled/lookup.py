@@ -13,6 +13,9 @@ from numba import njit
 
 BLOCK = 256
 
+# What is called inherits these flags: none that takes NaN for impossible.
+_SUMS = {"reassoc", "contract"}
+
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _draw_in(column: Any, tails: Any) -> None:
@@ -213,7 +216,7 @@ def sums(rows: Any, constant: float, where: Any, tables: Any, coefficients: Any,
             _add_table(tables[k], axes, coefficients, c, w, total)
 
 
-@njit(nogil=True, cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def squared_lengths(
     rows: Any, constant: Any, where: Any, tables: Any, coefficients: Any, out: Any
 ) -> None:
@@ -255,7 +258,7 @@ def squared_lengths(
             out[begin + b] = total
 
 
-@njit(nogil=True, cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def _add_scaled(factor: Any, vector: Any, g: Any) -> None:
     for r in range(g.shape[0]):
         g[r] += factor * vector[r]

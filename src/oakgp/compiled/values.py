@@ -8,22 +8,30 @@ is one matrix product: `PageValues`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oakgp.kernels import constrained
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
+from oakgp.ops.layout import Points
 from oakgp.posterior import KernelMap
 from oakgp.response import as_array
 
 Array = NDArray[np.float64]
 
-_ENTRIES = 4_000_000  # of a grid's rows evaluated at a time
+_ENTRIES = 4_000_000  # of a matrix made at a time
+_KEPT = 64  # pages
+
+
+Coordinates: TypeAlias = tuple[Array, ...]
+Vectors: TypeAlias = Callable[[Term, Coordinates], Array]
 
 
 class Values(ABC):
@@ -34,16 +42,25 @@ class Values(ABC):
     """
 
     @abstractmethod
-    def mean(self, term: Term, coordinates: tuple[Array, ...]) -> Array:
+    def mean(self, term: Term, coordinates: Coordinates) -> Array:
         """Return the mean of a component over the grid of one or two features' coordinates."""
 
-    def covariance(
-        self, term: Term, coordinates: tuple[Array, ...], rows: Tensor, terms: tuple[Term, ...]
-    ) -> Array | None:
-        """Return the posterior covariance of a component, over a grid, with sum f at rows.
+    def vectors(self, rows: Tensor, terms: tuple[Term, ...], turn: Array) -> Vectors | None:
+        """Return a function that gives cov(f_u(x), f(rows)) @ turn over the grid of coordinates.
 
-        Shape ``[*grid, n_rows]``; ``terms`` are those that f sums over. None where the engine has
-        no way to it.
+        Parameters
+        ----------
+        rows
+            ``[d, n]``.
+        terms
+            Those that f sums over.
+        turn
+            ``[n, rank]``.
+
+        Returns
+        -------
+        callable or None
+            Its results have shape ``[*grid, rank]``. None where the engine has no way to them.
         """
         return None
 
@@ -58,7 +75,7 @@ class ComponentValues(Values):
             [n[np.isfinite(n)][0] if np.isfinite(n).any() else 0.0 for n in nodes]
         )
 
-    def rows(self, term: Term, coordinates: tuple[Array, ...]) -> Tensor:
+    def rows(self, term: Term, coordinates: Coordinates) -> Tensor:
         """Return the rows of a grid: the other features stand at any valid value."""
         grids = np.meshgrid(*coordinates, indexing="ij") if term else []
         n = grids[0].size if grids else 1
@@ -68,7 +85,7 @@ class ComponentValues(Values):
         like = self.model.posterior.mean_weights
         return torch.tensor(rows, dtype=like.dtype, device=like.device)
 
-    def mean(self, term: Term, coordinates: tuple[Array, ...]) -> Array:
+    def mean(self, term: Term, coordinates: Coordinates) -> Array:
         """Return the mean over a grid; see `Values.mean`."""
         x = self.rows(term, coordinates)
         step = max(1, _ENTRIES // max(1, len(x)))
@@ -81,30 +98,41 @@ class PageValues(ComponentValues):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        posterior = model.posterior
+        posterior: Any = model.posterior
         self.features, self.a = posterior.features, posterior.mean_weights
         self.whitener = posterior.whitener
         weights = self.features.weights
         self.variances = weights.order_variances
         self.unit = replace(weights, order_variances=torch.ones_like(self.variances))
         self._kept: dict[tuple[int, bytes], Tensor] = {}
-        self._explained: tuple[Any, Tensor] | None = None
 
-    def page(self, i: int, coordinates: Array, other: Tensor | None = None) -> Tensor:
-        """Return c_i k~_i between coordinates and the anchors (or other rows), ``[n, m]``."""
+    def points(self, i: int, coordinates: Array) -> Points:
+        """Return the points of one feature; the others' entries are never read."""
+        kernel, like = self.features.kernel, self.features.x
+        feature = kernel.features[i]
+        x = like.new_zeros((len(kernel.features), len(coordinates)))
+        embed = torch.zeros_like(x)
+        x[i] = feature.coordinates(torch.from_numpy(coordinates).to(like))
+        if kernel.orthogonal:
+            lengthscale = self.features.parameters.lengthscales[i : i + 1]
+            embed[i] = constrained.embeddings((feature,), x[i : i + 1], lengthscale)[0]
+        return Points(x, embed)
+
+    def page(self, i: int, coordinates: Array, others: Points | None = None) -> Tensor:
+        """Return c_i k~_i between coordinates and the anchors (or other points), ``[n, m]``."""
         key = i, coordinates.tobytes()
-        if other is None and key in self._kept:
+        if others is None and key in self._kept:
             return self._kept[key]
-        left = self.features.points(self.rows((i,), (coordinates,)))
-        right = self.features.anchors if other is None else self.features.points(other)
-        page = self.features.kernel.term_matrix(self.unit, (i,), left, right)
-        if other is None:
-            if len(self._kept) > 64:
+        right = self.features.anchors if others is None else others
+        left = self.points(i, coordinates)
+        page: Tensor = self.features.kernel.term_matrix(self.unit, (i,), left, right)
+        if others is None:
+            if len(self._kept) > _KEPT:
                 self._kept.clear()
             self._kept[key] = page
         return page
 
-    def mean(self, term: Term, coordinates: tuple[Array, ...]) -> Array:
+    def mean(self, term: Term, coordinates: Coordinates) -> Array:
         """Return the mean over a grid; see `Values.mean`."""
         if not term:
             return super().mean(term, coordinates)
@@ -114,30 +142,37 @@ class PageValues(ComponentValues):
         left, right = (self.page(i, c) for i, c in zip(term, coordinates, strict=True))
         return as_array(variance * ((left * self.a) @ right.T))
 
-    def covariance(
-        self, term: Term, coordinates: tuple[Array, ...], rows: Tensor, terms: tuple[Term, ...]
-    ) -> Array | None:
-        """Return prior covariance less what the data explain; see `Values.covariance`."""
-        if self._explained is None or self._explained[0] is not rows:
-            psi = self.features.features(self.features.points(rows), terms)
-            self._explained = rows, self.whitener.T @ (self.whitener @ psi.T)
-        shape = [len(c) for c in coordinates]
-        if not term:
-            n = rows.shape[1]
-            psi_row = self.variances[0].expand(1, len(self.a))
-            cov = self.variances[0] - psi_row @ self._explained[1]
-            return as_array(cov).reshape(n)
-        anchors = [self.page(i, c) for i, c in zip(term, coordinates, strict=True)]
-        others = [self.page(i, c, rows) for i, c in zip(term, coordinates, strict=True)]
-        variance = self.variances[len(term)]
-        if len(term) == 1:
-            return as_array(variance * (others[0] - anchors[0] @ self._explained[1]))
-        out = np.empty((*shape, rows.shape[1]))
-        for k in range(shape[0]):
-            prior = others[0][k] * others[1]
-            psi = anchors[0][k] * anchors[1]
-            out[k] = as_array(variance * (prior - psi @ self._explained[1]))
-        return out
+    def vectors(self, rows: Tensor, terms: tuple[Term, ...], turn: Array) -> Vectors:
+        """Return prior covariance less what the data explain; see `Values.vectors`.
+
+        Both are sums over points (the anchors, and the rows) of products of pages.
+        """
+        points = self.features.points(rows)
+        psi = self.features.features(points, terms)
+        turned = torch.from_numpy(turn).to(psi)
+        explained = self.whitener.T @ (self.whitener @ (psi.T @ turned))
+        matrix = torch.cat([turned, -explained])
+        anchors = self.features.anchors
+        both = Points(
+            torch.cat([points.x, anchors.x], dim=1), torch.cat([points.embed, anchors.embed], dim=1)
+        )
+
+        def vectors(term: Term, coordinates: Coordinates) -> Array:
+            variance = self.variances[len(term)]
+            if not term:
+                return as_array(variance * matrix.sum(dim=0))
+            pages = [self.page(i, c, both) for i, c in zip(term, coordinates, strict=True)]
+            if len(term) == 1:
+                return as_array(variance * (pages[0] @ matrix))
+            step = max(1, _ENTRIES // (len(matrix) * len(pages[1])))
+            parts = [
+                (left[:, None, :] * pages[1]).reshape(-1, len(matrix)) @ matrix
+                for left in pages[0].split(step)
+            ]
+            shape = (len(pages[0]), len(pages[1]), turn.shape[1])
+            return as_array(variance * torch.cat(parts)).reshape(shape)
+
+        return vectors
 
 
 def values_of(model: Model) -> Values:

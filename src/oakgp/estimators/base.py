@@ -362,9 +362,12 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         from oakgp.compiled import compile_model
 
         classes = getattr(self, "classes_", None)
-        labels = None if classes is None else classes.tolist()
         return compile_model(
-            self._fitted(), tolerance=tol, terms=terms, bands=bands, classes=labels
+            self._fitted(),
+            tolerance=tol,
+            terms=terms,
+            bands=bands,
+            classes=None if classes is None else classes.tolist(),
         )
 
     def edit(
