@@ -43,7 +43,7 @@ class Facts:
     Parameters
     ----------
     engine
-        ``"exact"`` or ``"sparse"``.
+        ``"exact"``, ``"sparse"`` or ``"basis"``.
     n_rows, n_distinct
         Training rows of positive weight, and how many distinct inputs they have.
     log_evidence, evidence_rows
@@ -64,6 +64,10 @@ class Facts:
         Sentences on the data: correlated features and the like.
     seconds
         Wall time of the fit.
+    n_columns
+        Columns of the basis; 0 for the other engines.
+    reason
+        Why this engine, in words.
     """
 
     engine: str
@@ -79,6 +83,8 @@ class Facts:
     at_bound: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: float
+    n_columns: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,12 +95,13 @@ class Solution:
         data, noise = self.data, self.noise
         fit = (self.half * self.half).sum() / noise
         log_noise = torch.tensor(2.0 * torch.pi * noise).to(fit).log()
-        return -0.5 * (
+        value: Tensor = -0.5 * (
             data.rows * log_noise
             - data.log_weights
             + 2.0 * self.factor.diagonal().log().sum()
             + (data.square - fit) / noise
         )
+        return value
 
     @property
     def mean(self) -> Tensor:
@@ -109,13 +110,15 @@ class Solution:
         out = torch.empty_like(back)
         for span, factor in zip(spans_of(self.factors), self.factors, strict=True):
             out[span] = factor @ back[span]
-        return out[:, 0] / self.noise
+        mean: Tensor = out[:, 0] / self.noise
+        return mean
 
     @property
     def root(self) -> Tensor:
         """R ``[F, F]`` with R^T R the posterior covariance of the weights: R = C^-1 L^T."""
         eye = torch.block_diag(*[factor.T for factor in self.factors])
-        return torch.linalg.solve_triangular(self.factor, eye, upper=False)
+        root: Tensor = torch.linalg.solve_triangular(self.factor, eye, upper=False)
+        return root
 
     def gradients(self) -> tuple[float, list[Tensor]]:
         """Return the derivative by the noise variance and by each prior block."""
@@ -139,7 +142,8 @@ class _LogEvidence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, data: Statistics, noise: Tensor, *blocks: Tensor) -> Tensor:
         ctx.solution = Solution(data, block_factors(blocks), float(noise))
-        return ctx.solution.log_evidence
+        solution: Solution = ctx.solution
+        return solution.log_evidence
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

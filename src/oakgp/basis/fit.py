@@ -38,8 +38,8 @@ class BasisSchedule:
         Most passes over these and over all rows, where one is not enough.
     refinements
         How often terms are dropped, widened and added once pairs are in.
-    max_iterations
-        Of the optimiser between passes.
+    stage_iterations, max_iterations
+        Of the optimiser while terms are being found, and at the end.
     budget
         Numbers of columns.
     """
@@ -49,7 +49,8 @@ class BasisSchedule:
     screen_rows: int = 20_000
     small_passes: int = 12
     passes: int = 6
-    refinements: int = 2
+    refinements: int = 3
+    stage_iterations: int = 20
     max_iterations: int = 60
     budget: Budget = field(default_factory=Budget)
 
@@ -147,6 +148,8 @@ class BasisFitter:
             with step("all rows"):
                 state = self.learner.run(source, state, schedule.passes)
                 self._fit_likelihood(few, state)
+        elif self.working.linear:
+            state = self.learner.relearn(state, few.n)
         return self._finish(source, state, few.n)
 
     def _stage(self, small: InMemory, state: State) -> State:
@@ -154,7 +157,8 @@ class BasisFitter:
         if isinstance(self.working, LikelihoodWorking) and len(self.working.parameters):
             state = self.learner.run(small, state, self.schedule.small_passes // 2)
             self._fit_likelihood(rows, state)
-        return self.learner.run(small, state, self.schedule.small_passes)
+        iterations = self.schedule.stage_iterations if self.working.linear else None
+        return self.learner.run(small, state, self.schedule.small_passes, iterations)
 
     def _fit_likelihood(self, rows: Rows, state: State) -> None:
         """Learn the likelihood's own parameters from the latent moments at some rows."""

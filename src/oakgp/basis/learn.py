@@ -16,6 +16,7 @@ from oakgp.basis.rows import RowSource
 from oakgp.basis.statistics import Statistics
 from oakgp.basis.working import Working
 from oakgp.inference.optimize import minimise
+from oakgp.ops.threads import threads_for
 from oakgp.progress import step
 
 _SETTLED = 0.05  # a step this small, in posterior standard deviations, is no step
@@ -237,7 +238,18 @@ class BasisLearner:
                 return replace(state, converged=True)
         return replace(state, converged=False)
 
+    def relearn(self, state: State, n: int) -> State:
+        """Go on learning from the sums that there are, without another pass over the n rows."""
+        after = self._learned(state, state.data, n, self.iterations)
+        return replace(after, passes=state.passes)
+
     def _learned(self, state: State, data: tuple[Statistics, ...], n: int, max_iter: int) -> State:
+        with threads_for(state.layout.size):
+            return self._relearned(state, data, n, max_iter)
+
+    def _relearned(
+        self, state: State, data: tuple[Statistics, ...], n: int, max_iter: int
+    ) -> State:
         parameters, value, evaluations, converged = learn(
             state.layout,
             data,

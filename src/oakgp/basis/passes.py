@@ -200,7 +200,10 @@ class GramSum:
                 whole += part
             # BLAS's lower triangle is the upper one of a row-major array.
             gram = torch.from_numpy(np.triu(whole) + np.triu(whole, 1).T)
-        number = lambda value: torch.tensor(value, dtype=torch.float64, device=gram.device)  # noqa: E731
+
+        def number(value: float) -> Tensor:
+            return torch.tensor(value, dtype=torch.float64, device=gram.device)
+
         return Statistics(
             gram[:-1, :-1].contiguous(),
             gram[:-1, -1].contiguous(),

@@ -153,4 +153,5 @@ def _compressed(root: Tensor) -> Tensor:
     """Return a square matrix with the same R^T R as one with more rows than columns."""
     if root.shape[0] <= root.shape[1]:
         return root
-    return torch.linalg.qr(root, mode="r").R
+    compressed: Tensor = torch.linalg.qr(root, mode="r").R
+    return compressed

@@ -22,10 +22,13 @@ from oakgp.kernels.terms import Term
 #: From candidate terms to the gain in log evidence that each promises.
 Screen = Callable[[Sequence[Term]], Tensor]
 
+#: Highest order of a term.
+MAX_ORDER = 3
+
 _EMPTY = 1e-5  # share of the variance below which a fitted interaction is dropped
 _STRONG = 2e-3  # share from which it may get more columns
 _TAIL = 0.02  # share of a term's variance in the later half of its columns: it fills them
-_GROWTH = 2.5
+_GROWTH = 2.0
 _TRIED_TRIPLES = 200
 
 
@@ -43,10 +46,10 @@ class Budget:
         Most interactions there may be; None: as many as fit.
     """
 
-    columns: int = 1200
+    columns: int = 1500
     main: int = 20
-    pair: int = 30
-    triple: int = 30
+    pair: int = 12
+    triple: int = 12
     interactions: int | None = None
 
     def of(self, order: int) -> int:

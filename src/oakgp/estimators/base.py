@@ -66,6 +66,7 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         forbidden_terms: Sequence[Any] = (),
         variant: str = "additive",
         orthogonal: bool = True,
+        interactions: int | str = "auto",
         engine: str = "auto",
         n_inducing: int = 500,
         max_iter: int = 120,
@@ -85,6 +86,7 @@ class BaseOAK(TransformerMixin, BaseEstimator):
         self.forbidden_terms = forbidden_terms
         self.variant = variant
         self.orthogonal = orthogonal
+        self.interactions = interactions
         self.engine = engine
         self.n_inducing = n_inducing
         self.max_iter = max_iter
@@ -122,6 +124,7 @@ class BaseOAK(TransformerMixin, BaseEstimator):
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
             device=self.device,

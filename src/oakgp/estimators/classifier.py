@@ -79,8 +79,12 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
         False leaves the base kernels unconstrained (components are then not identified).
-    engine : {"auto", "exact", "sparse"}, default="auto"
-        Exact inference, or the collapsed sparse bound with inducing points.
+    interactions : int or "auto", default="auto"
+        Most interactions that the basis engine may have; 0 leaves main effects only.
+    engine : {"auto", "exact", "sparse", "basis"}, default="auto"
+        Exact inference, a sparse bound with inducing points, or a finite basis with terms up to
+        order 3, whose cost does not depend on the number of rows once these are summed. "auto"
+        goes by rows and depth of interaction; ``verdict_`` says why.
     n_inducing : int, default=500
         Inducing points of the sparse engine.
     max_iter : int, default=120
@@ -145,6 +149,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         forbidden_terms: Sequence[Any] = (),
         variant: str = "additive",
         orthogonal: bool = True,
+        interactions: int | str = "auto",
         engine: str = "auto",
         n_inducing: int = 500,
         max_iter: int = 120,
@@ -165,6 +170,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             forbidden_terms=forbidden_terms,
             variant=variant,
             orthogonal=orthogonal,
+            interactions=interactions,
             engine=engine,
             n_inducing=n_inducing,
             max_iter=max_iter,

@@ -199,7 +199,7 @@ class Learner(Generic[E]):
         All starts are followed on the main run's rows: with fewer, a simple function that misses
         the finer structure has the better evidence, and the run would stay there.
         """
-        rows = self._main_rows()
+        rows = self.main_rows()
         first, *others = (self._start(pair) for pair in self.schedule.starts)
         if trial is None or rows.n > self.schedule.start_rows:
             best = self._run(rows, first, self.schedule.max_iterations)
@@ -219,7 +219,8 @@ class Learner(Generic[E]):
             best = self._go_on(rows, best)
         return best
 
-    def _main_rows(self) -> E:
+    def main_rows(self) -> E:
+        """Return the rows of the main run."""
         if self.engine.n <= self.schedule.exact_rows:
             return self.engine
         return _subset(self.engine, self.schedule.middle_rows, self.seed + 1)
@@ -251,7 +252,7 @@ class Learner(Generic[E]):
         return self._finish_sparse(run.optimum, n_inducing)
 
     def _finish_exact(self, run: Run) -> Learned:
-        if self.engine.n > self._main_rows().n:
+        if self.engine.n > self.main_rows().n:
             run = self._run(self.engine, run.optimum.theta, self.schedule.max_iterations)
         return self._learned(run, "exact", self.engine.n, None)
 
