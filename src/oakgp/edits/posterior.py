@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from oakgp.edits.record import EditRecord
+from oakgp.edits.shapley import shapley_covariance
 from oakgp.edits.tables import ComponentGrid
 from oakgp.edits.weighted import weighted_covariance, weighted_variance
 from oakgp.kernels.terms import Term, TermSet
@@ -140,8 +141,7 @@ class EditedPosterior(Posterior):
             return mean, variance
         if not edits:
             return self.base.mean_and_variance(x)
-        weights = {edit.term: self._tables(edit, x)[1] - 1.0 for edit in edits}
-        return self.mean(x), weighted_variance(self.base, x, weights)
+        return self.mean(x), weighted_variance(self.base, x, self._weights(x, edits))
 
     def covariance(
         self, x: Tensor, other: Tensor | None = None, term: Term | None = None
@@ -155,10 +155,42 @@ class EditedPosterior(Posterior):
             (edit,) = edits
             left_factor, right_factor = self._tables(edit, x)[1], self._tables(edit, right)[1]
             return left_factor[:, None] * self.base.covariance(x, other, term) * right_factor
-        weights = [
-            {edit.term: self._tables(edit, rows)[1] - 1.0 for edit in edits} for rows in (x, right)
-        ]
+        weights = [self._weights(rows, edits) for rows in (x, right)]
         return weighted_covariance(self.base, x, right, weights[0], weights[1])
+
+    def _weights(self, x: Tensor, edits: Sequence[TermEdit]) -> dict[Term, Tensor]:
+        return {edit.term: self._tables(edit, x)[1] - 1.0 for edit in edits}
+
+    def component_moments(self, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
+        """Return posterior mean and variance of each of some components, both ``[k, n]``."""
+        means, variances = self.base.component_moments(x, terms)
+        for k, term in enumerate(terms):
+            for edit in self._summed(term):
+                table, factor = self._tables(edit, x)
+                means[k] = factor * means[k] if table is None else table
+                variances[k] = factor**2 * variances[k]
+        return means, variances
+
+    def rest_variance(self, x: Tensor, terms: Sequence[Term]) -> Tensor:
+        """Return the variance of f less the constant and less some components, ``[n]``."""
+        weights = self._weights(x, self._summed(None))
+        summed = [u for u in ((), *terms) if self.kept is None or u in self.kept]
+        weights |= {u: torch.full_like(x[0], -1.0) for u in summed}
+        return weighted_variance(self.base, x, weights)
+
+    def shapley(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the Shapley value of every feature, each ``[d, n]``."""
+        mean, _ = self.base.shapley(x)
+        for edit in self._summed(None):
+            if edit.term:
+                share = self._mean_shift(x, [edit]) / len(edit.term)
+                mean[list(edit.term)] += share
+        variance = torch.diagonal(self.shapley_covariance(x), dim1=1, dim2=2).T
+        return mean, variance.clamp_min(0.0)
+
+    def shapley_covariance(self, x: Tensor) -> Tensor:
+        """Return the posterior covariance of the features' Shapley values, ``[n, d, d]``."""
+        return shapley_covariance(self.base, x, self._weights(x, self._summed(None)))
 
     def variances(self, others: Sequence[Posterior] = ()) -> Variances:
         """Return the variances of the components over the inputs, edited ones as they are now."""

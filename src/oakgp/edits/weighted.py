@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from oakgp.basis.layout import design
+from oakgp.basis.posterior import BasisPosterior
 from oakgp.kernels.terms import Term
 from oakgp.posterior import KernelPosterior, Posterior
 
@@ -86,9 +88,6 @@ def _kernel_covariance(
 
 def _basis_features(posterior: Posterior, x: Tensor, weights: Weights) -> Tensor:
     """Return R times the columns of the basis, those of a term times 1 + d_u, ``[k, n]``."""
-    from oakgp.basis.layout import design
-    from oakgp.basis.posterior import BasisPosterior
-
     if not isinstance(posterior, BasisPosterior):
         raise TypeError(f"a posterior of type {type(posterior).__name__} cannot be edited")
     layout, _, root = posterior.part(None)
@@ -100,12 +99,9 @@ def _basis_features(posterior: Posterior, x: Tensor, weights: Weights) -> Tensor
 
 def _unknown(posterior: Posterior, x: Tensor, weights: Weights) -> Tensor:
     """Return the prior variance of values that training never had, the terms' weights counted."""
-    from oakgp.basis.posterior import BasisPosterior
-
     assert isinstance(posterior, BasisPosterior)
     layout, _, _ = posterior.part(None)
-    total = posterior._unknown_variance(layout, x)
-    for term, d in weights.items():
-        own = posterior._unknown_variance(layout.only([term]), x)
-        total = total + (2.0 * d + d**2) * own
+    total = x.new_zeros(x.shape[1])
+    for u, prior in posterior.unknown_variances(layout, x):
+        total = total + ((1.0 + weights[u]) ** 2 * prior if u in weights else prior)
     return total

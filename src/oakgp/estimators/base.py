@@ -6,7 +6,6 @@ import copy
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,6 +21,8 @@ from sklearn.utils.validation import (
 
 from oakgp.checks import check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
+from oakgp.estimators.edited import Editable
+from oakgp.estimators.explained import Explained
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
@@ -44,7 +45,7 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(TransformerMixin, BaseEstimator):
+class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -339,12 +340,6 @@ class BaseOAK(TransformerMixin, BaseEstimator):
             }
         )
 
-    def plot_components(self, X: Any = None, terms: Any = None, **options: Any) -> Any:
-        """Draw components with matplotlib; see `oakgp.explain.plot_components`."""
-        from oakgp.explain import plot_components
-
-        return plot_components(self, X, terms, **options)
-
     def compile(
         self, tol: float = 1e-3, terms: Sequence[Any] | None = None, *, bands: bool = True
     ) -> CompiledModel:
@@ -373,82 +368,8 @@ class BaseOAK(TransformerMixin, BaseEstimator):
             classes=None if classes is None else classes.tolist(),
         )
 
-    def edit(
-        self,
-        *,
-        drop: Sequence[Any] = (),
-        scale: Mapping[Any, float] | None = None,
-        monotone: Mapping[Any, str] | None = None,
-        convex: Mapping[Any, str] | None = None,
-        reason: str = "",
-        X_test: Any = None,
-        y_test: Any = None,
-        **given: Any,
-    ) -> Self:
-        """Return a copy some of whose components are changed on purpose.
-
-        All that comes later knows of the change: predictions, bands, Sobol indices, plots,
-        reports and files, where it is recorded (see `edits_`).
-
-        Parameters
-        ----------
-        drop : sequence of terms, default=()
-            Terms to set to 0.
-        scale : mapping, optional
-            Terms with what to multiply them by: ``{"age": 0.5}``.
-        monotone : mapping, optional
-            Features whose main effect is to be ``"increasing"`` or ``"decreasing"``. Draws of the
-            component are projected one by one, so its band survives. Interactions of the feature
-            stay as they are: drop them to make predictions monotone too.
-        convex : mapping, optional
-            Features whose main effect is to be ``"convex"`` or ``"concave"``, likewise.
-        reason : str, default=""
-            Why, for the record.
-        X_test, y_test : table and array, optional
-            Held-out rows, to say what the change costs.
-        exposure, offset : array, optional
-            Of these rows.
-
-        Returns
-        -------
-        estimator
-            A fitted copy; this one stays as it is.
-        """
-        from oakgp.edits.estimator import edit_estimator
-
-        return edit_estimator(
-            self,
-            drop=drop,
-            scale=scale,
-            monotone=monotone or {},
-            convex=convex or {},
-            reason=reason,
-            X_test=X_test,
-            y_test=y_test,
-            given=given,
-        )
-
-    @property
-    def edits_(self) -> Table:
-        """What was changed by hand, in order, and what it cost on held-out rows."""
-        from oakgp.edits.estimator import edits_table
-
-        return edits_table(self._fitted())
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; `oakgp.load` reads it back."""
         from oakgp.export import save
 
         save(self, path)
-
-    def report(
-        self, path: str | PathLike[str], X_test: Any = None, y_test: Any = None, **options: Any
-    ) -> Path:
-        """Write one offline HTML file on the model; see `oakgp.report.write_report`.
-
-        It says what the model is and how good, shows every component, and lets rows be questioned.
-        Rows of ``X_test`` become part of the file.
-        """
-        from oakgp.report import write_report
-
-        return write_report(self, path, X_test, y_test, **options)
