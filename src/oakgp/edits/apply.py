@@ -86,6 +86,17 @@ def with_records(model: Model, records: Sequence[EditRecord]) -> Model:
     return replace(model, posterior=replace(model.posterior, records=tuple(records)))
 
 
+def unedited(model: Model) -> Model:
+    """Return a model as the data left it."""
+    others = tuple(replace(o, posterior=base_of(o.posterior)) for o in model.others)
+    return replace(model, posterior=base_of(model.posterior), others=others)
+
+
+def base_of(posterior: Posterior) -> Posterior:
+    """Return a posterior as the data left it."""
+    return posterior.base if isinstance(posterior, EditedPosterior) else posterior
+
+
 def _changes(
     model: Model, drop: Sequence[Any], scale: Mapping[Any, float], shapes: Mapping[Any, str]
 ) -> list[tuple[Term, str, float]]:
@@ -156,7 +167,7 @@ def shaped(model: Model, posterior: Posterior, term: Term, shape: str, seed: int
     """
     column = model.columns[term[0]]
     axis, probability = axis_of(column.feature, _NODES[shape])
-    base = posterior.base if isinstance(posterior, EditedPosterior) else posterior
+    base = base_of(posterior)
     rows = entry_rows(posterior, term, axis.coordinates[None], _valid(model))
     mean, variance = (as_array(part) for part in posterior.mean_and_variance(rows, term))
     reference = np.sqrt(as_array(base.mean_and_variance(rows, term)[1]))

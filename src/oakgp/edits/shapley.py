@@ -1,7 +1,7 @@
 """Covariance of Shapley values of f + sum_u d_u(x) f_u, which depends on the engine.
 
-The Shapley value of feature i is the sum over terms u with i of f_u / |u|, so a weight on f_u enters
-its features and its prior as it does those of f.
+The Shapley value of feature i is the sum over terms u with i of f_u / |u|, so a weight on f_u
+enters its features and its prior as it does those of f.
 """
 
 from __future__ import annotations

@@ -71,13 +71,15 @@ class EditedVariances(Variances):
 
     def _shifted(self, totals: Totals, now: int) -> Totals:
         orders, main, total = totals.orders.clone(), totals.main.clone(), totals.total.clone()
+        shapley = totals.shapley.clone()
         for u, change in self._changes.items():
             gain = change[now] - change[now - 1]
             orders[len(u)] += gain
             total[list(u)] += gain
+            shapley[list(u)] += gain / len(u)
             if len(u) == 1:
                 main[u[0]] += gain
-        return Totals(orders.clamp_min(0.0), main.clamp_min(0.0), total.clamp_min(0.0))
+        return Totals(*(part.clamp_min(0.0) for part in (orders, main, total, shapley)))
 
     def totals(self) -> Totals:
         """Return the sums of V_u of the posterior mean."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from oakgp.edits.saved import describe_edits, restore_edits, unedited
+from oakgp.edits.apply import unedited
 from oakgp.export.columns import read_columns
+from oakgp.export.edits import describe_edits, restore_edits
 from oakgp.export.engines import format_of, read_format
 from oakgp.export.entries import count, entry, number, present, require, terms, texts
 from oakgp.export.response import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oakgp.columns import as_text
-from oakgp.edits.saved import unedited
+from oakgp.edits.apply import unedited
 from oakgp.export.settings import plain
 from oakgp.kernels import CategoricalKernel
 from oakgp.kernels.additive import Parameters

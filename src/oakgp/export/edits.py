@@ -17,16 +17,6 @@ from oakgp.posterior import Posterior
 _KEY = "edits"
 
 
-def unedited(model: Model) -> Model:
-    """Return a model as the data left it."""
-    others = tuple(replace(o, posterior=_base(o.posterior)) for o in model.others)
-    return replace(model, posterior=_base(model.posterior), others=others)
-
-
-def _base(posterior: Posterior) -> Posterior:
-    return posterior.base if isinstance(posterior, EditedPosterior) else posterior
-
-
 def describe_edits(model: Model) -> list[dict[str, Any] | None] | None:
     """Return the edits of each latent function; None for a model as the data left it."""
     found = [_describe(output.posterior) for output in model.outputs]
