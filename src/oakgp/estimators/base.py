@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from oakgp.checks import check_choice, check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
+from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
 from oakgp.estimators.streams import FitsStreams
 from oakgp.fitting import Options, fit_model
@@ -47,7 +48,7 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(FitsStreams, Explained, TransformerMixin, BaseEstimator):
+class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
