@@ -75,10 +75,10 @@ def bars(console: Any = None) -> Iterator[None]:
             "plain lines"
         ) from error
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}"),
+        TextColumn("{task.fields[detail]}", markup=False),
     )
     shown = console or Console(stderr=True)
     with Progress(*columns, console=shown, transient=True) as progress, listening(Bars(progress)):

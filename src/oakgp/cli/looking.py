@@ -11,6 +11,8 @@ import typer
 from oakgp import load
 from oakgp.cli import files, screen
 
+_REST = "(all other terms)"
+
 
 def summary(estimator: Any, path: str) -> dict[str, Any]:
     """Return what a model is, as JSON can hold it."""
@@ -105,21 +107,29 @@ def explain(
 
 
 def contributions(estimator: Any, table: Any) -> dict[str, Any]:
-    """Return the contribution of each term and its deviation, in columns by name."""
+    """Return the contribution of each term and its deviation, in columns by name.
+
+    What all terms add that are too small to be listed is one more column, so that the means add up
+    to the prediction (on the scale of the link).
+    """
     columns: dict[str, Any] = {}
     for whole, terms in estimator._listed_terms():
         head = f"{whole.name}: " if len(estimator.model_.outputs) > 1 else ""
+        total = np.zeros(table.num_rows)
         for term in [(), *terms]:
             mean, sd = whole.component(table, term)
             columns[f"{head}{whole.label(term)}"] = mean
             columns[f"{head}{whole.label(term)} (sd)"] = sd
+            total = total + mean
+        columns[f"{head}{_REST}"] = whole.mean(table) - total
     return columns
 
 
 def _show_row(columns: dict[str, Any], row: int) -> None:
     names = [name for name in columns if not name.endswith(" (sd)")]
     values = [float(np.asarray(columns[name])[0]) for name in names]
-    sds = [float(np.asarray(columns[f"{name} (sd)"])[0]) for name in names]
+    deviations = [columns.get(f"{name} (sd)", [np.nan]) for name in names]
+    sds = [float(np.asarray(sd)[0]) for sd in deviations]
     order = sorted(range(1, len(names)), key=lambda k: -abs(values[k]))
     order = [0, *order]
     screen.show_table(
@@ -127,7 +137,7 @@ def _show_row(columns: dict[str, Any], row: int) -> None:
         {
             "term": [names[k] for k in order],
             "effect": [values[k] for k in order],
-            "sd": [sds[k] for k in order],
+            "sd": ["" if np.isnan(sds[k]) else f"{sds[k]:.4g}" for k in order],
         },
     )
 

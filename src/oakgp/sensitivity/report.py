@@ -13,6 +13,7 @@ from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.ops.threads import threads_for
 from oakgp.posterior import Posterior
+from oakgp.progress import step
 from oakgp.sensitivity.credible import posterior_variances, sample_variances
 from oakgp.sensitivity.quadratic import PairBlocks
 from oakgp.sensitivity.selection import Ranking, rank_terms
@@ -128,7 +129,7 @@ def sobol_indices(
     n_samples, seed
         Of the posterior draws behind the intervals.
     """
-    with threads_for(model.posterior.features.size):
+    with threads_for(model.posterior.features.size), step("Sobol indices"):
         return _indices(model, n_terms, min_share, coverage, n_samples, seed)
 
 
