@@ -103,6 +103,9 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         Where to compute.
     random_state : int or None, default=0
         Seed; the same seed gives the same result.
+    verbose : {0, 1, 2}, default=0
+        Progress of fits: 0 none, 1 lines in the log ``"oakgp"`` (to standard error where logging is
+        not set up), 2 bars.
 
     Attributes
     ----------
@@ -160,6 +163,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         max_iter: int = 120,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             max_order=max_order,
@@ -181,6 +185,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             max_iter=max_iter,
             device=device,
             random_state=random_state,
+            verbose=verbose,
         )
         self.likelihood = likelihood
 
