@@ -6,6 +6,7 @@ import importlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class Options:
     rank: int = 2
     forced_terms: Sequence[Any] = ()
     forbidden_terms: Sequence[Any] = ()
+    monotone: Mapping[Any, str] = field(default_factory=dict)
     engine: str = "auto"
     n_inducing: int = 500
     device: str = "cpu"
@@ -318,7 +320,7 @@ def _basis_model(task: _Task, choice: Choice) -> Model:
         likelihood=problem.likelihood,
         start=start,
         max_order=options.max_order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forbidden=_forbidden(options, names),
         forced=_terms(options.forced_terms, names, "forced_terms"),
         schedule=schedule,
         seed=options.seed,
@@ -355,7 +357,7 @@ def _learner(
     terms = term_set(
         d,
         order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forbidden=_forbidden(options, names),
         forced=_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
@@ -390,6 +392,19 @@ def _learner(
 
 def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
+
+
+def _forbidden(options: Options, names: list[str]) -> tuple[Term, ...]:
+    """Return the forbidden terms: those asked for, and three features with a monotone one.
+
+    Main effects and pairs can be made monotone, larger terms cannot.
+    """
+    found = _terms(options.forbidden_terms, names, "forbidden_terms")
+    for (i,) in _terms(list(options.monotone), names, "monotone"):
+        others = [j for j in range(len(names)) if j != i]
+        triples = (sorted((i, *pair)) for pair in combinations(others, 2))
+        found += tuple(tuple(triple) for triple in triples)
+    return found
 
 
 def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_count, check_flag, check_terms
+from oakgp.checks import check_count, check_directions, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
@@ -65,6 +65,7 @@ class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -85,6 +86,7 @@ class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
         self.rank = rank
         self.forced_terms = forced_terms
         self.forbidden_terms = forbidden_terms
+        self.monotone = monotone
         self.variant = variant
         self.orthogonal = orthogonal
         self.interactions = interactions
@@ -108,6 +110,7 @@ class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
         check_count("max_iter", self.max_iter, 1)
         check_terms("forced_terms", self.forced_terms)
         check_terms("forbidden_terms", self.forbidden_terms)
+        check_directions("monotone", self.monotone)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -125,6 +128,7 @@ class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            monotone=self.monotone or {},
             interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
@@ -161,6 +165,10 @@ class BaseOAK(Explained, Editable, TransformerMixin, BaseEstimator):
             offset=offset,
             names=names,
         )
+        if self.monotone:
+            from oakgp.edits import edit_model
+
+            self.model_ = edit_model(self.model_, monotone=self.monotone, reason="asked for at fit")
         self.__dict__.pop("dropped_variance_", None)  # of an earlier truncation
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)
