@@ -397,10 +397,12 @@ def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
 def _forbidden(options: Options, names: list[str]) -> tuple[Term, ...]:
     """Return the forbidden terms: those asked for, and three features with a monotone one.
 
-    Main effects and pairs can be made monotone, larger terms cannot.
+    Main effects and pairs can be made monotone, larger terms cannot, nor pairs in both features.
     """
     found = _terms(options.forbidden_terms, names, "forbidden_terms")
-    for (i,) in _terms(list(options.monotone), names, "monotone"):
+    monotone = [i for (i,) in _terms(list(options.monotone), names, "monotone")]
+    found += tuple(combinations(sorted(monotone), 2))
+    for i in monotone:
         others = [j for j in range(len(names)) if j != i]
         triples = (sorted((i, *pair)) for pair in combinations(others, 2))
         found += tuple(tuple(triple) for triple in triples)

@@ -228,6 +228,28 @@ def test_monotone_at_fit(max_order: int) -> None:
     assert sklearn.base.clone(model).monotone == {"rise": "decreasing"}
 
 
+def test_changes_of_one_call_go_together() -> None:
+    model, table = regressor(max_order=3), rows()
+    found = model.edit(
+        without=["kind"],
+        drop=[("rise", "bowl")],
+        monotone={"rise": "increasing", "bowl": "decreasing"},
+    )
+    assert found.edits_["change"].tolist() == [
+        "dropped",
+        "taken out",
+        "made increasing",
+        "made decreasing",
+    ]
+    x = np.linspace(-1.0, 1.0, 40)
+    f = found.predict(table.iloc[[2] * 40].assign(rise=x))
+    assert np.diff(f).min() > -1e-12
+    both = oakgp.OAKRegressor(
+        max_iter=2, flow="none", monotone={"rise": "increasing", "bowl": "increasing"}
+    ).fit(frame(), response(frame()))
+    assert (0, 1) not in both.model_.posterior.terms
+
+
 def test_monotone_classes_at_fit() -> None:
     y = np.where(response(frame()) > 6, "b", "a")
     model = oakgp.OAKClassifier(max_iter=2, flow="normal_score", monotone={"rise": "increasing"})
@@ -406,6 +428,8 @@ def test_plots_and_reports_show_the_edit(tmp_path: Path) -> None:
         ({"without": ["rise"], "drop": [("rise", "kind")]}, "changed twice"),
         ({"drop": ["rise"], "scale": {"rise": 2.0}}, "changed twice"),
         ({"monotone": {"rise": "increasing"}, "convex": {"rise": "convex"}}, "changed twice"),
+        ({"monotone": {"rise": "increasing", "bowl": "decreasing"}}, "'rise × bowl' .* twice"),
+        ({"monotone": {"rise": "increasing"}, "drop": ["rise"]}, "no shape then"),
         ({"drop": ["rise"], "X_test": [[1]]}, "give X_test and y_test together"),
     ],
 )

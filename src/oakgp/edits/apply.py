@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -94,14 +94,21 @@ def edit_model(
     seed
         Of the posterior draws that are projected.
     """
-    changes = [
+    factors = [
         *(Change(model.label(u), (u,), "dropped", factor=0.0) for u in _listed(model, drop)),
         *(_taken_out(model, spec) for spec in _as_list(without)),
         *_scaled(model, scale or {}),
-        *(_monotone(model, spec, s, interactions) for spec, s in (monotone or {}).items()),
-        *(_convex(model, spec, s) for spec, s in (convex or {}).items()),
     ]
-    _check(model, changes)
+    gone = {u for change in factors if change.factor == 0 for u in change.terms}
+    shapes = [
+        *(_monotone(model, spec, s, interactions, gone) for spec, s in (monotone or {}).items()),
+        *(_convex(model, spec, s, gone) for spec, s in (convex or {}).items()),
+    ]
+    _check(model, factors)
+    _check(model, shapes)
+    changes = factors + shapes
+    if not changes:
+        raise ValueError("nothing to edit: give drop=, without=, scale=, monotone= or convex=")
     result = _each(model, changes, seed)
     records = [
         EditRecord(
@@ -207,14 +214,18 @@ def _main(model: Model, spec: Any) -> Term:
     return term
 
 
-def _monotone(model: Model, spec: Any, shape: str, interactions: bool) -> Change:
+def _monotone(
+    model: Model, spec: Any, shape: str, interactions: bool, gone: Container[Term]
+) -> Change:
     if shape not in SHAPES[:2]:
         raise ValueError(
             f"monotone= holds {shape!r} for {spec!r}: choose 'increasing' or 'decreasing'"
         )
-    (i,) = _directed(model, spec)
+    (i,) = _directed(model, spec, gone)
     name = model.names[i]
     terms = terms_with(model, i) if interactions else [(i,)]
+    terms = [u for u in terms if u not in gone and not is_dropped(model.posterior, u)]
+    terms = list(dict.fromkeys([(i,), *terms]))
     deep = [model.label(u) for u in terms if len(u) > 2]
     if deep:
         raise ValueError(
@@ -226,15 +237,17 @@ def _monotone(model: Model, spec: Any, shape: str, interactions: bool) -> Change
     return Change(name, tuple(sorted(terms, key=len)), what, shape)
 
 
-def _convex(model: Model, spec: Any, shape: str) -> Change:
+def _convex(model: Model, spec: Any, shape: str, gone: Container[Term]) -> Change:
     if shape not in SHAPES[2:]:
         raise ValueError(f"convex= holds {shape!r} for {spec!r}: choose 'convex' or 'concave'")
-    term = _directed(model, spec)
+    term = _directed(model, spec, gone)
     return Change(model.label(term), (term,), f"made {shape}", shape)
 
 
-def _directed(model: Model, spec: Any) -> Term:
+def _directed(model: Model, spec: Any, gone: Container[Term]) -> Term:
     term = _main(model, spec)
+    if term in gone:
+        raise ValueError(f"{model.label(term)!r} is to be dropped: it has no shape then")
     if model.pooled:
         raise ValueError(
             "a shape needs one function, but each of three or more classes has its own, and only "
@@ -248,8 +261,6 @@ def _directed(model: Model, spec: Any) -> Term:
 
 
 def _check(model: Model, changes: Sequence[Change]) -> None:
-    if not changes:
-        raise ValueError("nothing to edit: give drop=, without=, scale=, monotone= or convex=")
     names = [term for change in changes for term in change.terms]
     kept = model.posterior.kept
     for term in names:
