@@ -55,7 +55,8 @@ def main() -> None:
     encoded = tables.encode(Z)
     mean, sd = short.moments(Z, noisy=False)
     found, band = tables.link(Z, return_std=True)
-    inside = ((Z >= X.min(0)) & (Z <= X.max(0))).all(axis=1)
+    low, high = X.min(axis=0), X.max(axis=0)
+    inside = ((low <= Z) & (high >= Z)).all(axis=1)
     million = np.ascontiguousarray(np.tile(encoded, (ROWS // len(Z), 1)))
     tenth = million[: ROWS // 10].copy()
     function = tables.functions[0]

@@ -26,12 +26,26 @@ def test_rows_differ_by_their_predictions_and_terms_by_their_components() -> Non
     assert table["term"][0] == "(prediction)"
     assert table["difference"][0] == pytest.approx(mean[1] - mean[0])
     assert table["sd"][0] == pytest.approx(by_covariance(model, pair, None), rel=1e-6)
-    assert len(table) == 15
+    assert 5 < len(table) <= 15
+    sizes = np.abs(table["difference"][1:])
+    assert (np.diff(sizes) <= 0).all()
     for row in list(table.rows())[1:]:
         component, _ = model.component(pair, row["term"])
         assert row["difference"] == pytest.approx(component[1] - component[0], abs=1e-9)
         assert row["sd"] == pytest.approx(by_covariance(model, pair, row["term"]), abs=1e-7)
         assert row["high"] - row["low"] == pytest.approx(2 * 1.6448536 * row["sd"])
+
+
+def test_terms_that_do_not_differ_are_left_out_unless_asked_for() -> None:
+    model, row = fitted(), TABLE.iloc[2]
+    other = row.copy()
+    other["a"] = row["a"] + 0.3
+    names = list(model.contrast(row, other)["term"])
+    assert all("a" in name.split(" × ") for name in names[1:])
+    asked = model.contrast(row, other, terms=["b", "a"])
+    assert list(asked["term"]) == ["(prediction)", "b", "a"]
+    assert (asked["difference"][1], asked["sd"][1]) == (0.0, 0.0)
+    assert model.contrast(row, row)["sd"][0] == 0.0
 
 
 def test_a_row_comes_in_any_form() -> None:

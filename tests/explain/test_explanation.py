@@ -59,7 +59,7 @@ def test_terms_are_the_components_with_their_deviations() -> None:
         np.testing.assert_allclose(found.terms.sd[:, k], sd, rtol=1e-3)
     # Of all others together the deviation is known too, a row at a time.
     rest = found.of_row(3, "terms").sd
-    whole = model.explain(TABLE)
+    whole = model.explain(TABLE, max_terms=60)
     left = [u for u in whole.listed if u not in found.listed]
     posterior, x = model.model_.posterior, whole.x[:, 3:4]
     psi = posterior.features.features(posterior.features.points(x), left)
@@ -206,7 +206,7 @@ def test_what_has_no_place_on_the_response_scale_is_refused() -> None:
 
 
 def test_the_waterfall_leads_from_the_base_to_the_prediction() -> None:
-    found = fitted().explain(TABLE)
+    found = fitted().explain(TABLE, max_terms=60)
     figure = found.plot(2, max_bars=5)
     (ax,) = figure.axes
     bars = [patch for patch in ax.patches if patch.get_height() < 1]

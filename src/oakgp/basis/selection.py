@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from oakgp.basis.functions import FeatureBasis
-from oakgp.basis.layout import BasisLayout, TermColumns, term_columns
+from oakgp.basis.layout import BasisLayout, TermColumns, rough_columns, term_columns
 from oakgp.kernels.terms import Term
 
-#: From candidate terms to the gain in log evidence that each promises.
-Screen = Callable[[Sequence[Term]], Tensor]
+#: From candidates to the gain in log evidence that each promises.
+Screen = Callable[[Sequence[TermColumns]], Tensor]
 
 #: Highest order of a term.
 MAX_ORDER = 3
@@ -30,6 +30,7 @@ _STRONG = 2e-3  # share from which it may get more columns
 _TAIL = 0.02  # share of a term's variance in the later half of its columns: it fills them
 _GROWTH = 2.0
 _TRIED_TRIPLES = 200
+_AMPLE = 0.5  # share of the free columns that all candidates together may take unscreened
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Budget:
         In all.
     main, pair, triple
         Most for one term of that order, at first.
+    rough
+        Most rough functions of a main effect.
+    screened
+        Columns by which a candidate interaction is judged.
     interactions
         Most interactions there may be; None: as many as fit.
     """
@@ -50,6 +55,8 @@ class Budget:
     main: int = 20
     pair: int = 12
     triple: int = 12
+    rough: int = 40
+    screened: int = 10
     interactions: int | None = None
 
     def of(self, order: int) -> int:
@@ -70,14 +77,32 @@ def main_layout(
     return BasisLayout(tuple(bases), tuple(b for b in blocks if b.size))
 
 
+def with_rough(layout: BasisLayout, screen: Screen) -> BasisLayout:
+    """Return the basis with the rough functions of the main effects that ask for them."""
+    mains = [b.term[0] for b in layout.blocks if len(b.term) == 1]
+    candidates = [rough_columns(layout.bases, i) for i in mains]
+    candidates = [block for block in candidates if block.size]
+    if not candidates:
+        return layout
+    gains = screen(candidates)
+    least = 2.0 + math.log(len(candidates))
+    chosen = {
+        block.term: block
+        for block, gain in zip(candidates, gains.tolist(), strict=True)
+        if gain > least
+    }
+    blocks = [
+        TermColumns(b.term, torch.cat([b.index, chosen[b.term].index])) if b.term in chosen else b
+        for b in layout.blocks
+    ]
+    return BasisLayout(layout.bases, tuple(blocks))
+
+
 def with_pairs(
     layout: BasisLayout, allowed: Callable[[Term], bool], screen: Screen, budget: Budget
 ) -> BasisLayout:
     """Return the basis with the pairs that promise most, as many as fit."""
-    have = set(layout.terms)
-    active = sorted({i for u in layout.terms for i in u})
-    pairs = [u for u in combinations(active, 2) if allowed(u) and u not in have]
-    return _with_best(layout, pairs, screen, budget, budget.columns)
+    return _with_best(layout, _pairs(layout, allowed), screen, budget, budget.columns)
 
 
 def refined(
@@ -88,6 +113,7 @@ def refined(
     forced: Sequence[Term],
     screen: Screen,
     budget: Budget,
+    max_order: int,
 ) -> BasisLayout:
     """Return the basis without empty interactions, with more columns for those that fill theirs.
 
@@ -104,6 +130,8 @@ def refined(
         Gains of candidates on the residual.
     budget
         Numbers of columns.
+    max_order
+        Highest order of new terms.
     """
     kept = [
         block
@@ -123,8 +151,8 @@ def refined(
         for block in kept
     ]
     wider = BasisLayout(layout.bases, tuple(blocks))
-    triples = _triples(wider, shares, allowed)
-    return _with_best(wider, triples, screen, budget, budget.columns)
+    found = _pairs(wider, allowed) + (_triples(wider, shares, allowed) if max_order > 2 else [])
+    return _with_best(wider, found, screen, budget, budget.columns)
 
 
 def tail_shares(layout: BasisLayout, squares: Tensor) -> dict[Term, float]:
@@ -142,6 +170,12 @@ def tail_shares(layout: BasisLayout, squares: Tensor) -> dict[Term, float]:
 
 def _grown(layout: BasisLayout, term: Term, size: int) -> TermColumns:
     return term_columns(layout.bases, term, size, tail=0.0)
+
+
+def _pairs(layout: BasisLayout, allowed: Callable[[Term], bool]) -> list[Term]:
+    """Return the allowed pairs that are not in the basis."""
+    active = sorted({i for u in layout.terms for i in u})
+    return [u for u in combinations(active, 2) if u not in layout.slices and allowed(u)]
 
 
 def _triples(
@@ -168,9 +202,11 @@ def _with_best(
     places = len(candidates) if budget.interactions is None else budget.interactions - present
     if not candidates or room <= 0 or places <= 0:
         return layout
-    gains = screen(candidates)
-    # Of many candidates some look good by chance.
-    least = 2.0 + math.log(len(candidates))
+    gains = screen([term_columns(layout.bases, u, budget.screened) for u in candidates])
+    # Of many candidates some look good by chance. Where there is room for all, none is refused:
+    # the evidence of all together drops what is empty, and knows better than the residual.
+    ample = len(candidates) * budget.of(len(candidates[0])) < _AMPLE * room
+    least = -1.0 if ample else 2.0 + math.log(len(candidates))
     order = torch.argsort(gains, descending=True, stable=True).tolist()
     chosen = [candidates[k] for k in order if float(gains[k]) > least][:places]
     blocks = list(layout.blocks)

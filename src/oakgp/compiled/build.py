@@ -75,9 +75,12 @@ def build(model: Model, values: Values, terms: Sequence[Term], tolerance: float)
     with step("compiling tables", len(terms), "terms") as progress:
         used = sorted({i for u in terms for i in u})
         scales = {i: scale_of(model, values, i, budgets) for i in used}
+        axes = _pair_axes(model, values, scales, {u: budgets[u] for u in pairs})
         for term in terms:
-            build_one = _main if len(term) == 1 else _pair
-            table = build_one(model, values, term, scales, budgets[term])
+            if len(term) == 1:
+                table = _main(model, values, term, scales, budgets[term])
+            else:
+                table = _pair(model, values, term, axes, budgets[term])
             largest = float(np.abs(table.coefficients).max(initial=0.0)) + table.error
             if largest <= budgets[term]:
                 left_out.append((model.label(term), model.scale * largest))
@@ -216,21 +219,31 @@ def _main(
     return ComponentTable(model.label(term), (axis,), spline, error)
 
 
-def _pair(
+def _pair_axes(
     model: Model,
     values: Values,
-    term: Term,
     scales: dict[int, Scale | LevelAxis],
-    budget: float,
+    budgets: dict[Term, float],
+) -> dict[int, Axis]:
+    """Return an axis for each feature, fine enough for all its pairs: cells are found once."""
+    finest: dict[int, Axis] = {}
+    for term, budget in budgets.items():
+        for i, j in (term, term[::-1]):
+            other = slices(model, j)
+
+            def along(z: Array, term: Term = term, i: int = i, other: Array = other) -> Array:
+                return _along(values, term, i, z, other)
+
+            axis, _ = _axis(model, scales[i], along, 0.45 * budget, _MOST[1], 5 * _CHECKS[1])
+            if i not in finest or axis.n_coefficients > finest[i].n_coefficients:
+                finest[i] = axis
+    return finest
+
+
+def _pair(
+    model: Model, values: Values, term: Term, finest: dict[int, Axis], budget: float
 ) -> ComponentTable:
-    axes: list[Axis] = []
-    for i, j in (term, term[::-1]):
-        other = slices(model, j)
-
-        def along(z: Array, i: int = i, other: Array = other) -> Array:
-            return _along(values, term, i, z, other)
-
-        axes.append(_axis(model, scales[i], along, 0.45 * budget, _MOST[1], 5 * _CHECKS[1])[0])
+    axes = [finest[i] for i in term]
     places = [_checks(model, axis, _CHECKS[1]) for axis in axes]
     z = [axis_coordinates(model, axis, p) for axis, p in zip(axes, places, strict=True)]
     truth = values.mean(term, (z[0], z[1]))

@@ -96,9 +96,10 @@ class Explained(ABC):
         feature : str or int, optional
             A column.
         terms : sequence of terms, optional
-            Which to list besides the whole; the largest when not given.
+            Which to list besides the whole; the largest that differ, by the size of the
+            difference, when not given.
         max_terms : int, default=20
-            How many to list when ``terms`` is not given.
+            How many to look at when ``terms`` is not given.
         scale : {"link", "response"}, default="link"
             Whether to compare the function itself (log odds, log rates; of Gaussian regression
             the response), term by term, or the mean response (of rows), as a whole.

@@ -13,23 +13,48 @@ from oakgp.explain.attribution import Attribution
 from oakgp.explain.explanation import Explanation
 
 if TYPE_CHECKING:
+    from oakgp.explain.diagnostics import plot_coverage, plot_pit, plot_reliability, plot_residuals
+    from oakgp.explain.gallery import plot_all
     from oakgp.explain.plots import plot_components
-    from oakgp.explain.shares import plot_orders, plot_sobol, plot_truncation
+    from oakgp.explain.shares import (
+        plot_cumulative,
+        plot_order_variances,
+        plot_orders,
+        plot_shapley_effects,
+        plot_sobol,
+        plot_truncation,
+    )
     from oakgp.explain.waterfall import plot_waterfall
 
 __all__ = [
     "Attribution",
     "Explanation",
+    "plot_all",
     "plot_components",
+    "plot_coverage",
+    "plot_cumulative",
+    "plot_order_variances",
     "plot_orders",
+    "plot_pit",
+    "plot_reliability",
+    "plot_residuals",
+    "plot_shapley_effects",
     "plot_sobol",
     "plot_truncation",
     "plot_waterfall",
 ]
 
 _HOMES = {
+    "plot_all": "gallery",
     "plot_components": "plots",
+    "plot_coverage": "diagnostics",
+    "plot_cumulative": "shares",
+    "plot_order_variances": "shares",
     "plot_orders": "shares",
+    "plot_pit": "diagnostics",
+    "plot_reliability": "diagnostics",
+    "plot_residuals": "diagnostics",
+    "plot_shapley_effects": "shares",
     "plot_sobol": "shares",
     "plot_truncation": "shares",
     "plot_waterfall": "waterfall",

@@ -52,11 +52,17 @@ def contrast(
         refuse_without_response(model, chosen)
         return response_contrast(model, chosen, a, b, float(coverage), n_samples, seed)
     listed = listed_terms(model, chosen, terms, max_terms)
-    return row_contrast(chosen, a, b, listed, float(coverage))
+    return row_contrast(chosen, a, b, listed, float(coverage), all_of_them=terms is not None)
 
 
 def row_contrast(
-    output: Model, a: Any, b: Any, terms: Sequence[Term], coverage: float = 0.9
+    output: Model,
+    a: Any,
+    b: Any,
+    terms: Sequence[Term],
+    coverage: float = 0.9,
+    *,
+    all_of_them: bool = True,
 ) -> Table:
     """Return f(b) - f(a) of a latent function, in all and by term.
 
@@ -70,11 +76,18 @@ def row_contrast(
         The terms to list, after the whole.
     coverage
         Of the intervals.
+    all_of_them
+        Whether terms are listed as they come; else those that differ, by the size of the
+        difference.
     """
     x = output.encode(two_rows(output, a, b))
-    names = ["(prediction)", *(output.label(term) for term in terms)]
-    found = [difference(output, x, term) for term in (None, *terms)]
-    return _table(names, found, coverage)
+    parts = [(output.label(term), difference(output, x, term)) for term in terms]
+    if not all_of_them:
+        parts = [part for part in parts if part[1] != (0.0, 0.0)]
+        parts.sort(key=lambda part: -abs(part[1][0]))
+    whole = difference(output, x, None)
+    names = ["(prediction)", *(name for name, _ in parts)]
+    return _table(names, [whole, *(found for _, found in parts)], coverage)
 
 
 def response_contrast(
@@ -116,6 +129,9 @@ def value_contrast(output: Model, feature: str | int, a: Any, b: Any, coverage: 
 
 def difference(output: Model, x: Tensor, term: Term | None) -> tuple[float, float]:
     """Return mean and deviation of f(second) - f(first), or of a component's, ``x [d, 2]``."""
+    used = x if term is None else x[list(term)]
+    if bool(((used[:, 0] == used[:, 1]) | used.isnan().all(dim=1)).all()):
+        return 0.0, 0.0  # the same point: no rounding shall suggest otherwise
     posterior = output.posterior
     mean = posterior.mean(x, term)
     covariance = posterior.covariance(x, term=term)

@@ -19,6 +19,7 @@ from oakgp.explain.values import term_with_values, value_texts
 from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
 from oakgp.response import as_array
+from oakgp.sensitivity.report import LISTED
 from oakgp.sensitivity.selection import rank_terms
 from oakgp.table import Table
 
@@ -361,6 +362,6 @@ def listed_terms(model: Model, output: Model, terms: Any, max_terms: int) -> tup
         return tuple(mains)[:max_terms]
     source = model if model.pooled else output
     ranking = source.sobol.ranking
-    if max_terms > len(ranking.terms):
+    if max_terms > LISTED:
         ranking = rank_terms(source.posterior, max_terms, variances=source.variances())
     return ranking.terms[:max_terms]

@@ -24,6 +24,7 @@ from oakgp.sensitivity.pages import points_of
 _LEFT_OUT = 1e-5  # of the prior variance, by functions that are left out, at most rows
 _DIRECT = 1e-3  # a row where more is left out is done directly
 _UNINFORMED = 1e-9  # of the prior variance: what the data explain, by what is left out of that
+_WORTHWHILE = 0.7  # functions for each anchor, above which the direct way is as quick
 _BATCH = 16_384  # rows at a time
 _CHUNK = 1024  # rows of a quadratic form: they stay in the cache
 _FEW = 64  # rows that are done directly
@@ -74,6 +75,8 @@ def _by_factors(
     level = posterior.features.weights.order_variances[len(term)]
     unit = torch.stack([each.diagonal for each in factors]).prod(dim=0)
     index, sizes = _chosen(factors, _LEFT_OUT * float(unit.max()))
+    if len(sizes) > _WORTHWHILE * posterior.features.size:
+        return level * _mean(posterior.mean_weights, factors), _direct(posterior, x, term)
     white = level**0.5 * (posterior.whitener @ _products(factors, index, "at_anchors").T)
     form = _root(white.T @ white, sizes, _UNINFORMED * float(unit.max()))
     explained, left = torch.empty_like(unit), torch.empty_like(unit)

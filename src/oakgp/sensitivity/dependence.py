@@ -121,9 +121,9 @@ def dependence(model: Model, output: Model, table: Any, terms: tuple[Term, ...])
     whole = output.scale * as_array(output.posterior.mean(x) - output.posterior.mean(x, ()))
     parts = np.column_stack([values, whole - values.sum(axis=1)])
     structural, correlative = split_variance(parts)
-    ranking = (model if model.pooled else output).sobol.ranking
-    known = dict(zip(ranking.terms, ranking.shares, strict=True))
-    sobol = np.array([known.get(term, 0.0) for term in terms])
+    variances = (model if model.pooled else output).variances()
+    whole_variance = max(variances.totals().variance, np.finfo(np.float64).tiny)
+    sobol = as_array(variances.of(terms)) / whole_variance
     sobol = np.r_[sobol, max(0.0, 1.0 - sobol.sum())]
     explained, correlations = concurvity(values)
     names = [output.label(term) for term in terms]
@@ -167,7 +167,7 @@ def _message(
     """Return in words how far the features are from independent, and whether that is far."""
     own = float(structural.sum())
     gap = np.abs(structural + correlative - sobol)[: len(names)]
-    worst = int(gap.argmax()) if len(names) else 0
+    worst = int(gap.round(3).argmax()) if len(names) else 0  # of two alike, the larger term
     far = abs(own - 1.0) > _FAR or bool(len(names) and gap[worst] > _FAR)
     text = (
         f"over these rows the components' own variances add up to {100 * own:.0f}% of the "

@@ -18,6 +18,7 @@ from oakgp.table import Table
 Array = NDArray[np.float64]
 
 _TINY = float(np.finfo(np.float64).tiny)
+LISTED = 50  # terms that the table lists at most
 _RELEVANT = 0.01  # share above which a term counts (and is kept by `truncate`)
 
 
@@ -109,7 +110,7 @@ class _Draws:
 
 def sobol_indices(
     model: Model,
-    n_terms: int = 50,
+    n_terms: int = LISTED,
     min_share: float = 1e-4,
     coverage: float = 0.9,
     n_samples: int = 400,
