@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_choice, check_count, check_flag, check_terms
+from oakgp.checks import check_choice, check_count, check_directions, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
 from oakgp.estimators.callbacks import CallbackSupportMixin, reports_tasks
@@ -73,6 +73,7 @@ class BaseOAK(
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -94,6 +95,7 @@ class BaseOAK(
         self.rank = rank
         self.forced_terms = forced_terms
         self.forbidden_terms = forbidden_terms
+        self.monotone = monotone
         self.variant = variant
         self.orthogonal = orthogonal
         self.interactions = interactions
@@ -118,6 +120,7 @@ class BaseOAK(
         check_count("max_iter", self.max_iter, 1)
         check_terms("forced_terms", self.forced_terms)
         check_terms("forbidden_terms", self.forbidden_terms)
+        check_directions("monotone", self.monotone)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -135,6 +138,7 @@ class BaseOAK(
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            monotone=self.monotone or {},
             interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
@@ -173,6 +177,12 @@ class BaseOAK(
                 offset=offset,
                 names=names,
             )
+            if self.monotone:
+                from oakgp.edits import edit_model
+
+                self.model_ = edit_model(
+                    self.model_, monotone=self.monotone, reason="asked for at fit"
+                )
         self.__dict__.pop("dropped_variance_", None)  # of an earlier truncation
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)

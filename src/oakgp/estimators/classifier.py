@@ -81,6 +81,10 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
     forbidden_terms : sequence of terms, default=()
         Sets of features that no term may contain together; a single name takes the feature out of
         all terms.
+    monotone : mapping, optional
+        Features in which the log odds are to be ``"increasing"`` or ``"decreasing"``, whatever
+        the others (two classes only): they are projected after the fit, as by `edit`. Such a
+        feature is part of main effects and pairs only.
     variant : {"additive", "product"}, default="additive"
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
@@ -156,6 +160,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -178,6 +183,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             rank=rank,
             forced_terms=forced_terms,
             forbidden_terms=forbidden_terms,
+            monotone=monotone,
             variant=variant,
             orthogonal=orthogonal,
             interactions=interactions,
