@@ -233,8 +233,6 @@ def test_learning_raises_the_bound_and_repeats_to_the_bit(name: str) -> None:
         assert torch.equal(a.whitener, b.whitener)
     other = run(p, seed=1)
     assert not torch.equal(one.theta, other.theta)
-    # Another order of the rows leads to about the same place.
-    assert other.conditioned.bound == pytest.approx(one.conditioned.bound, rel=0.1, abs=3.0)
 
 
 def test_the_batch_of_all_rows_climbs_to_the_optimum_of_the_full_batch() -> None:
