@@ -3,6 +3,7 @@
     python -m benchmarks.classification run --out results.jsonl
     python -m benchmarks.classification run --model lightgbm --out results.jsonl
     python -m benchmarks.classification table results.jsonl
+    python -m benchmarks.classification plot results.jsonl --out reliability.png
 
 Five folds as in the paper's appendix: rows permuted by seed 4, then cut by ``KFold(5)``. One JSON
 line a fold; a run that was interrupted goes on where it stopped.
@@ -27,6 +28,13 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.datasets import Split
 from benchmarks.records import PACKAGES, append, circumstances, read, timed, unfinished
 from oakgp import OAKClassifier
+from oakgp.calibration import (
+    brier_score,
+    class_log_likelihood,
+    expected_calibration_error,
+    reliability,
+)
+from oakgp.table import Table
 
 BASELINE = ("breast", "pima", "sonar", "ionosphere", "liver", "heart")
 MODELS = ("oakgp", "lightgbm", "logistic")
@@ -45,26 +53,41 @@ def load_fold(folder: Path, name: str, fold: int) -> Split:
     return Split(name, fold, X.iloc[train], y[train], X.iloc[test], y[test])
 
 
-def calibration_error(y: Any, p: Any) -> float:
-    """Return the expected calibration error over ten bins of equal width."""
-    bins = np.minimum((p * _BINS).astype(int), _BINS - 1)
-    gaps = [
-        (bins == k).mean() * abs(y[bins == k].mean() - p[bins == k].mean())
-        for k in range(_BINS)
-        if (bins == k).any()
-    ]
-    return float(sum(gaps))
-
-
-def binary_scores(y: Any, p: Any) -> dict[str, float]:
-    """Return what the probabilities of class 1 are worth."""
-    inside = np.clip(p, 1e-12, 1.0 - 1e-12)
+def binary_scores(y: Any, p: Any) -> dict[str, Any]:
+    """Return what the probabilities of class 1 are worth, and the table of their reliability."""
+    both = np.stack([1.0 - p, p], axis=1)
+    bins = reliability(y == 1, p, _BINS)
+    inside = (bins["observed_low"] <= bins["predicted"]) & (
+        bins["predicted"] <= bins["observed_high"]
+    )
     return {
         "auc": float(roc_auc_score(y, p)),
-        "loglik": float(np.mean(np.log(np.where(y == 1, inside, 1.0 - inside)))),
-        "brier": float(np.mean((y - p) ** 2)),
-        "ece": calibration_error(y, p),
+        "loglik": class_log_likelihood(y, np.clip(both, 1e-12, 1.0)),
+        "brier": brier_score(y, both),
+        "ece": expected_calibration_error(bins),
+        "bins_right": float((bins["count"] * inside).sum() / bins["count"].sum()),
         "accuracy": float(np.mean((p > 0.5) == (y == 1))),
+        "reliability": bins.to_dict(),
+    }
+
+
+def pooled_reliability(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return predicted and observed shares by bin over the test rows of several folds."""
+    count, predicted, observed = np.zeros(_BINS), np.zeros(_BINS), np.zeros(_BINS)
+    for record in records:
+        table = record["reliability"]
+        for low, number, p, share in zip(
+            table["low"], table["count"], table["predicted"], table["observed"], strict=True
+        ):
+            k = round(low * _BINS)
+            count[k] += number
+            predicted[k] += number * p
+            observed[k] += number * share
+    used = count > 0
+    return {
+        "count": count[used],
+        "predicted": predicted[used] / count[used],
+        "observed": observed[used] / count[used],
     }
 
 
@@ -127,14 +150,40 @@ def table(arguments: argparse.Namespace) -> None:
     for record in read(arguments.results):
         key = (record["set"], record["model"], json.dumps(record["options"]))
         groups[key].append(record)
-    print("| set | model | options | folds | AUC | log-likelihood | Brier | ECE | s a fold |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| set | model | options | folds | AUC | log-likelihood | Brier | ECE of a fold "
+        "| ECE of all folds | s a fold |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for (name, model, options), records in sorted(groups.items()):
         means = [
             f"{np.mean([r[key] for r in records]):.{digits}f}"
-            for key, digits in (("auc", 4), ("loglik", 3), ("brier", 3), ("ece", 3), ("wall_s", 1))
+            for key, digits in (("auc", 4), ("loglik", 3), ("brier", 3), ("ece", 3))
         ]
+        pooled = "reliability" in records[0]  # older records lack it
+        whole = expected_calibration_error(Table(pooled_reliability(records))) if pooled else None
+        means.append("" if whole is None else f"{whole:.3f}")
+        means.append(f"{np.mean([r['wall_s'] for r in records]):.1f}")
         print(f"| {name} | {model} | {options} | {len(records)} | {' | '.join(means)} |")
+
+
+def plot(arguments: argparse.Namespace) -> None:
+    """Draw observed shares against predicted probabilities, all sets together, by model."""
+    import matplotlib.pyplot as plt
+
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in read(arguments.results):
+        if "reliability" in record:
+            groups[record["model"]].append(record)
+    figure = plt.figure(figsize=(4.2, 4.0), layout="constrained")
+    ax = figure.add_subplot()
+    ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
+    for model, records in sorted(groups.items()):
+        bins = pooled_reliability(records)
+        ax.plot(bins["predicted"], bins["observed"], "o-", markersize=4, label=model)
+    ax.set(xlabel="predicted probability", ylabel="observed share", aspect="equal")
+    ax.legend()
+    figure.savefig(arguments.out, dpi=150)
 
 
 def main() -> None:
@@ -150,6 +199,10 @@ def main() -> None:
     printer = commands.add_parser("table")
     printer.add_argument("results", type=Path)
     printer.set_defaults(call=table)
+    drawer = commands.add_parser("plot")
+    drawer.add_argument("results", type=Path)
+    drawer.add_argument("--out", type=Path, required=True)
+    drawer.set_defaults(call=plot)
     arguments = parser.parse_args()
     arguments.call(arguments)
 
