@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
+from oakgp.calibration import ProbabilityCalibration, probability_calibration
 from oakgp.checks import check_choice
 from oakgp.estimators.base import BaseOAK
 from oakgp.kernels import RadialKernel
@@ -308,6 +309,41 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         """
         logs = self.predict_log_proba(X)
         return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
+
+    def calibration(
+        self, X: Any, y: Any, *, bins: int = 10, how: str = "width"
+    ) -> ProbabilityCalibration:
+        """Return whether the predicted probabilities can be believed, on rows not fitted to.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows, with classes seen in training.
+        bins : int, default=10
+            Bins of the probabilities.
+        how : {"width", "count"}, default="width"
+            Bins of equal width, or of about equal numbers of rows.
+
+        Returns
+        -------
+        ProbabilityCalibration
+            Tables ``scores``, ``reliability`` and ``by_class``, and ``plot()``.
+        """
+        probabilities, labels = self.predict_proba(X), read_labels(y)
+        if len(labels) != len(probabilities):
+            raise ValueError(
+                f"X has {len(probabilities)} rows but y has {len(labels)}: they must be of equal "
+                "length"
+            )
+        unseen = ~np.isin(labels, self.classes_)
+        if unseen.any():
+            first = labels[unseen].tolist()[0]
+            raise ValueError(
+                f"{int(unseen.sum())} of {len(labels)} labels were not in training, the first is "
+                f"{first!r}: leave these rows out"
+            )
+        codes = np.searchsorted(self.classes_, labels)
+        return probability_calibration(codes, probabilities, self.classes_.tolist(), bins, how)
 
     def truncation_curve(
         self,

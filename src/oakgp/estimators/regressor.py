@@ -12,6 +12,12 @@ from scipy.stats import norm
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_random_state
 
+from oakgp.calibration import (
+    COVERAGES,
+    DistributionCalibration,
+    distribution_calibration,
+    randomised_pit,
+)
 from oakgp.checks import check_choice, check_count, check_flag
 from oakgp.estimators.base import BaseOAK
 from oakgp.kernels import RadialKernel
@@ -346,6 +352,41 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             return response.log_density(target, *moments, shift)
         mean, sd = self.predict(X, return_std=True, exposure=exposure, offset=offset)
         return np.asarray(norm.logpdf(target, mean, sd))
+
+    def calibration(
+        self, X: Any, y: Any, *, exposure: Any = None, offset: Any = None, random_state: int = 0
+    ) -> DistributionCalibration:
+        """Return whether predictive distributions can be believed, on rows not fitted to.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows.
+        exposure, offset : array of shape (n,), optional
+            As in `fit`.
+        random_state : int, default=0
+            Seed of the randomised PIT values of counts.
+
+        Returns
+        -------
+        DistributionCalibration
+            Tables ``scores`` and ``coverage`` (of central 50, 80, 90 and 95% intervals), PIT values
+            ``pit``, and ``plot()``.
+        """
+        target, model = read_response(y), self._fitted()
+        given = {"exposure": exposure, "offset": offset}
+        density = self.predict_log_density(X, y, **given)
+        tails = [0.5 - c / 2 for c in COVERAGES] + [0.5 + c / 2 for c in COVERAGES]
+        ends = self.predict_quantiles(X, tails, **given)
+        if model.response is not None:
+            response, moments, shift = self._moments(X, exposure, offset)
+            below, at_most = response.distribution(target, *moments, shift)
+        else:
+            mean, sd = self.predict(X, return_std=True, **given)
+            below = at_most = norm.cdf(target, mean, sd)
+        pit = randomised_pit(below, at_most, random_state)
+        k = len(COVERAGES)
+        return distribution_calibration(target, density, ends[:, :k], ends[:, k:], pit)
 
     def sample_y(
         self,

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 E = TypeVar("E", bound=Engine)
 
 _AHEAD = 1.0  # nats by which a further start must lead
+_BATCHES = 2  # of the stochastic engine, for each iteration that is allowed
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,7 @@ class Learner(Generic[E]):
             n_inducing,
             tolerance=self.schedule.tolerance,
             seed=self.seed,
-            pace=self.schedule.pace,
+            pace=replace(self.schedule.pace, max_steps=_BATCHES * self.schedule.max_iterations),
         )
         return Learned(
             fitted,
