@@ -18,6 +18,7 @@ from torch import Tensor
 from oakgp.kernels import constrained
 from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.kernels.constrained import Feature
+from oakgp.measures import Empirical
 
 #: Eigenvalues after which the rest sums to less than this share of all are left out.
 TAIL = 1e-4
@@ -51,6 +52,8 @@ class FeatureBasis:
     table
         ``[q + 2, m]`` values at the knots, for missing values, and for what training never had
         (unseen levels, or missing values where there were none): zeros.
+    mass
+        ``[q]`` probabilities of the knots, and one more of "missing" where training had it.
     eigenvalues
         ``[m]`` prior variances of the weights at the reference lengthscale, descending.
     reference
@@ -62,6 +65,7 @@ class FeatureBasis:
     feature: Feature
     knots: Tensor
     table: Tensor
+    mass: Tensor
     eigenvalues: Tensor
     reference: float
     knows_missing: bool
@@ -119,11 +123,17 @@ class FeatureBasis:
         """Return the prior covariance of the weights at another lengthscale, ``[m, m]``."""
         if self.is_categorical:
             return torch.diag(self.eigenvalues)
-        nodes, mass = self.feature.measure.node_tensors(self.knots)
-        q = len(self.knots)
-        rows = self.table[: q + 1] if self.knows_missing else self.table[:q]
-        weighted = mass[:, None] * _in_order_of(nodes, rows)
-        return weighted.T @ constrained_matrix(self.feature, nodes, lengthscale) @ weighted
+        nodes = self.knots[: len(self.mass) - int(self.knows_missing)]
+        if self.knows_missing:
+            nodes = torch.cat([nodes, nodes.new_full((1,), torch.nan)])
+        weighted = self.mass[:, None] * self.table[: len(self.mass)]
+        feature = self._on(nodes)
+        return weighted.T @ constrained_matrix(feature, nodes, lengthscale) @ weighted
+
+    def _on(self, nodes: Tensor) -> Feature:
+        """Return the feature with the atoms of the table for a measure."""
+        measure = Empirical(tuple(nodes.tolist()), tuple(self.mass.tolist()))
+        return Feature(self.feature.name, self.feature.kernel, measure)
 
     def to(self, device: torch.device | str) -> FeatureBasis:
         """Return the same functions with their tables on another device."""
@@ -131,22 +141,28 @@ class FeatureBasis:
             self.feature,
             self.knots.to(device),
             self.table.to(device),
+            self.mass.to(device),
             self.eigenvalues.to(device),
             self.reference,
             self.knows_missing,
         )
 
 
-def _order(nodes: Tensor) -> Tensor:
-    """Return the permutation that sorts the atoms, "missing" (NaN) last."""
-    return torch.argsort(torch.nan_to_num(nodes, nan=torch.inf), stable=True)
+def _merged(nodes: Tensor, mass: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Return atoms in increasing order, each once, "missing" (NaN) last, and whether it is there.
 
-
-def _in_order_of(nodes: Tensor, rows: Tensor) -> Tensor:
-    """Return sorted table rows in the order of the measure's atoms."""
-    out = torch.empty_like(rows)
-    out[_order(nodes)] = rows
-    return out
+    A value with many rows may be several quantile nodes.
+    """
+    missing = torch.isnan(nodes)
+    values, place = torch.unique(nodes[~missing], return_inverse=True)
+    sums = values.new_zeros(len(values)).index_add_(0, place, mass[~missing])
+    if not bool(missing.any()):
+        return values, sums, False
+    return (
+        torch.cat([values, values.new_full((1,), torch.nan)]),
+        torch.cat([sums, mass[missing].sum().reshape(1)]),
+        True,
+    )
 
 
 def feature_basis(
@@ -165,8 +181,15 @@ def feature_basis(
     device
         Where the tables shall lie.
     """
-    like = torch.zeros((), dtype=torch.float64)
+    original, like = feature, torch.zeros((), dtype=torch.float64)
     nodes, mass = feature.measure.node_tensors(like)
+    if isinstance(feature.kernel, CategoricalKernel):
+        knows_missing = feature.kernel.has_missing
+    else:
+        nodes, mass, knows_missing = _merged(nodes, mass)
+        feature = Feature(
+            feature.name, feature.kernel, Empirical(tuple(nodes.tolist()), tuple(mass.tolist()))
+        )
     gram = constrained_matrix(feature, nodes, like.new_tensor(reference))
     root = mass.sqrt()
     values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
@@ -181,19 +204,16 @@ def feature_basis(
     peak = functions.abs().argmax(dim=0)
     functions = functions * torch.sign(functions[peak, torch.arange(count)])
 
-    order = _order(nodes)
-    missing_last = isinstance(feature.kernel, CategoricalKernel) and feature.kernel.has_missing
-    knows_missing = missing_last or bool(torch.isnan(nodes).any())
-    ordered = functions[order]
     q = len(nodes) - int(knows_missing)
-    zeros = ordered.new_zeros((1, count))
-    missing = ordered[q:] if knows_missing else zeros
-    knots = nodes[order][:q] if q else like.new_zeros(1)
-    present = ordered[:q] if q else zeros
+    zeros = functions.new_zeros((1, count))
+    missing = functions[q:] if knows_missing else zeros
+    knots = nodes[:q] if q else like.new_zeros(1)
+    present = functions[:q] if q else zeros
     return FeatureBasis(
-        feature,
+        original,
         knots.contiguous().to(device),
         torch.cat([present, missing, zeros]).contiguous().to(device),
+        mass.contiguous().to(device),
         values[:count].contiguous().to(device),
         reference,
         knows_missing,

@@ -7,7 +7,7 @@ missing value), the prior variance of the components concerned comes on top, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -116,13 +116,43 @@ class BasisPosterior(Posterior):
 
         return BasisVariances([self, *(p for p in others if isinstance(p, BasisPosterior))])
 
+    def shapley(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the Shapley value of every feature, each ``[d, n]``."""
+        from oakgp.basis.shapley import shapley_moments
+
+        return shapley_moments(self, x)
+
+    def shapley_covariance(self, x: Tensor) -> Tensor:
+        """Return the posterior covariance of the features' Shapley values, ``[n, d, d]``."""
+        from oakgp.basis.shapley import shapley_covariance
+
+        return shapley_covariance(self, x)
+
+    def rest_variance(self, x: Tensor, terms: Sequence[Term]) -> Tensor:
+        """Return the variance of f less the constant and less some components, ``[n]``."""
+        summed = self.layout.terms if self.kept is None else self.kept
+        rest = set(summed) - {(), *terms}
+        ordered = [u for u in self.layout.terms if u in rest]
+        root = self.root[:, self.layout.columns_of([(), *ordered]).to(self.root.device)]
+        root[:, 0] = 0.0
+        layout = self.layout.only(ordered)
+        _, variance = moments(layout, x, torch.zeros_like(root[:1]), _compressed(root))
+        assert variance is not None
+        return variance + self._unknown_variance(layout, x)
+
     def _unknown_variance(self, layout: BasisLayout, x: Tensor) -> Tensor:
         """Return the prior variance of the components of values that training never had."""
         total = x.new_zeros(x.shape[1])
+        for _, prior in self.unknown_variances(layout, x):
+            total = total + prior
+        return total
+
+    def unknown_variances(self, layout: BasisLayout, x: Tensor) -> Iterator[tuple[Term, Tensor]]:
+        """Yield the terms with values that training never had, and their prior variances there."""
         unknown = {i: basis.unknown(x[i]) for i, basis in enumerate(layout.bases)}
         touched = {i for i, rows in unknown.items() if bool(rows.any())}
         if not touched:
-            return total
+            return
         values = {
             i: _prior_diagonal(layout, self.parameters, i, x[i], unknown[i])
             for i in {i for u in layout.terms for i in u}
@@ -132,10 +162,8 @@ class BasisPosterior(Posterior):
                 continue
             concerned = torch.stack([unknown[i] for i in u]).any(dim=0)
             product = torch.stack([values[i] for i in u]).prod(dim=0)
-            total = total + torch.where(
-                concerned, self.parameters.variances[k] * product, torch.zeros_like(product)
-            )
-        return total
+            prior = self.parameters.variances[k] * product
+            yield u, torch.where(concerned, prior, torch.zeros_like(product))
 
 
 def _prior_diagonal(

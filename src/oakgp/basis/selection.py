@@ -124,8 +124,8 @@ def refined(
         for block in kept
     ]
     wider = BasisLayout(layout.bases, tuple(blocks))
-    more = _pairs(wider, allowed) + (_triples(wider, shares, allowed) if max_order > 2 else [])
-    return _with_best(wider, more, screen, budget, budget.columns)
+    found = _pairs(wider, allowed) + (_triples(wider, shares, allowed) if max_order > 2 else [])
+    return _with_best(wider, found, screen, budget, budget.columns)
 
 
 def tail_shares(layout: BasisLayout, squares: Tensor) -> dict[Term, float]:

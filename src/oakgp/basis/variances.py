@@ -47,6 +47,7 @@ class BasisVariances(Variances):
         orders = torch.zeros(self._layout.max_order + 1, dtype=torch.float64)
         main = torch.zeros(d, dtype=torch.float64)
         total = torch.zeros(d, dtype=torch.float64)
+        shapley = torch.zeros(d, dtype=torch.float64)
         for u, value in zip(self._layout.terms, values.tolist(), strict=True):
             if not u:
                 continue
@@ -54,7 +55,8 @@ class BasisVariances(Variances):
             if len(u) == 1:
                 main[u[0]] += value
             total[list(u)] += value
-        return Totals(orders, main, total)
+            shapley[list(u)] += value / len(u)
+        return Totals(orders, main, total, shapley)
 
     def totals(self) -> Totals:
         """Return the sums of V_u of the posterior mean."""

@@ -87,12 +87,12 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         False leaves the base kernels unconstrained (components are then not identified).
     interactions : int or "auto", default="auto"
         Most interactions that the basis engine may have; 0 leaves main effects only.
-    engine : {"auto", "exact", "sparse", "basis"}, default="auto"
-        Exact inference, a sparse bound with inducing points, or a finite basis with terms up to
-        order 3, whose cost does not depend on the number of rows once these are summed. "auto"
-        goes by rows and depth of interaction; ``verdict_`` says why.
+    engine : {"auto", "exact", "sparse", "stochastic", "basis"}, default="auto"
+        Exact inference; a bound with inducing points, from all rows at once or from minibatches; or
+        a finite basis with terms up to order 3, whose cost does not depend on the number of rows
+        once these are summed. "auto" goes by rows and depth of interaction; ``verdict_`` says why.
     n_inducing : int, default=500
-        Inducing points of the sparse engine.
+        Inducing points of the sparse and the stochastic engine.
     max_iter : int, default=120
         Iterations of the optimiser.
     device : {"cpu", "cuda", "auto"}, default="cpu"

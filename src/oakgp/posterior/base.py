@@ -73,6 +73,28 @@ class Posterior(ABC):
         """Return the posterior covariance of f, or of one component, between points ``[n, m]``."""
 
     @abstractmethod
+    def shapley(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the Shapley value of every feature, each ``[d, n]``.
+
+        phi_i = sum of f_u / |u| over the (kept) terms u that contain i.
+        """
+
+    @abstractmethod
+    def shapley_covariance(self, x: Tensor) -> Tensor:
+        """Return the posterior covariance of the features' Shapley values, ``[n, d, d]``."""
+
+    @abstractmethod
+    def rest_variance(self, x: Tensor, terms: Sequence[Term]) -> Tensor:
+        """Return the variance of f less the constant and less some components, ``[n]``."""
+
+    def component_moments(self, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
+        """Return posterior mean and variance of each of some components, both ``[k, n]``."""
+        mean, variance = x.new_zeros((2, len(terms), x.shape[1]))
+        for k, term in enumerate(terms):
+            mean[k], variance[k] = self.mean_and_variance(x, term)
+        return mean, variance
+
+    @abstractmethod
     def variances(self, others: Sequence[Posterior] = ()) -> Variances:
         """Return the variances of the components over the inputs, averaged with other posteriors.
 

@@ -149,6 +149,30 @@ class KernelPosterior(Posterior):
 
         return KernelVariances(self, [p for p in others if isinstance(p, KernelPosterior)])
 
+    def shapley(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the Shapley value of every feature, each ``[d, n]``."""
+        from oakgp.sensitivity.shapley import shapley_moments
+
+        return shapley_moments(self, x)
+
+    def shapley_covariance(self, x: Tensor) -> Tensor:
+        """Return the posterior covariance of the features' Shapley values, ``[n, d, d]``."""
+        from oakgp.sensitivity.shapley import shapley_covariance
+
+        return shapley_covariance(self, x)
+
+    def component_moments(self, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
+        """Return posterior mean and variance of each of some components, both ``[k, n]``."""
+        from oakgp.sensitivity.contributions import component_moments
+
+        return component_moments(self, x, terms)
+
+    def rest_variance(self, x: Tensor, terms: Sequence[Term]) -> Tensor:
+        """Return the variance of f less the constant and less some components, ``[n]``."""
+        from oakgp.sensitivity.contributions import rest_variance
+
+        return rest_variance(self, x, terms)
+
     def _selection(self, term: Term | None) -> Sequence[Term] | None:
         return self.kept if term is None else (term,)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Block, Term
+from oakgp.ops.leave_one_out import leave_one_out
 from oakgp.ops.reference import esp
 from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.quadratic import PairBlocks
@@ -23,11 +24,12 @@ from oakgp.sensitivity.variances import Totals
 _PREFIXES = 256  # prefixes multiplied out at a time
 
 
-def _require_orthogonal(posterior: KernelPosterior) -> None:
+def require_orthogonal(posterior: KernelPosterior) -> None:
+    """Raise an error unless the components are orthogonal."""
     if not posterior.kernel.orthogonal:
         raise ValueError(
-            "Sobol indices need orthogonal components, but the model was made with "
-            "orthogonal=False; fit it with orthogonal=True"
+            "Sobol indices and Shapley values need orthogonal components, but the model was made "
+            "with orthogonal=False; fit it with orthogonal=True"
         )
 
 
@@ -36,7 +38,7 @@ def sobol_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None) -
 
     O(d R m^2), no enumeration of terms.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     squares = posterior.features.weights.order_variances**2
     return _sum_totals(
         posterior.kernel,
@@ -63,7 +65,7 @@ def expected_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None
     E[V_u] = sigma_r^4 a^T L_u a + sigma_r^2 prod_i E[k~_i(X, X)] - sigma_r^4 tr(W^T W L_u), and the
     sums over u are symmetric polynomials here too. ``blocks`` carry the entries of W^T W.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     variances = posterior.features.weights.order_variances
     prior = posterior.kernel.mean_variances(posterior.parameters)[:, None]
 
@@ -77,36 +79,27 @@ def expected_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None
 
 
 def _sum_totals(kernel: AdditiveKernel, parts: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Totals:
-    """Add up c_r <w, e_r(L_1 .. L_d)> over parts (c, w, L): in all, per order and per feature.
-
-    What a feature adds in total is the derivative by a factor put on its L_i, so one reverse pass
-    gives all of them.
-    """
+    """Add up c_r <w, e_r(L_1 .. L_d)> over parts (c, w, L): in all, per order and per feature."""
+    d = kernel.n_features
+    orders = torch.zeros(kernel.max_order + 1, dtype=torch.float64)
+    main, total, shapley = torch.zeros((3, d), dtype=torch.float64)
     if kernel.terms.count() == 0:
-        nothing = torch.zeros(kernel.n_features, dtype=torch.float64)
-        return Totals(torch.zeros(kernel.max_order + 1, dtype=torch.float64), nothing, nothing)
-    sums: list[tuple[Tensor, Tensor, Tensor]] = []
+        return Totals(orders, main, total, shapley)
     for coefficients, weights, matrices in parts:
-        orders = torch.zeros_like(coefficients)
-        factor = torch.ones_like(matrices[:, 0]).requires_grad_()
-        with torch.enable_grad():
-            scaled = factor[:, None] * matrices
-            whole = 0.0 * factor.sum()
-            for block in kernel.terms.blocks:
-                mandatory = kernel.layout(block).mandatory
-                polynomials = esp(scaled[block.features], block.max_order, mandatory)
-                for r in range(1, block.max_order + 1):
-                    part = coefficients[r] * (weights @ polynomials[r])
-                    orders[r] += part.detach()
-                    whole = whole + part
-            (total,) = torch.autograd.grad(whole, factor)
-        sums.append((orders, coefficients[1:2] * (matrices @ weights), total))
-    orders, main, total = (
-        torch.stack(part).sum(dim=0).clamp_min(0.0) for part in zip(*sums, strict=True)
-    )
-    absent = [i for i in range(kernel.n_features) if (i,) not in kernel.terms]
-    main[absent] = 0.0
-    return Totals(orders, main, total)
+        split = coefficients / torch.arange(len(coefficients)).to(coefficients).clamp_min(1.0)
+        main += (coefficients[1] * (matrices @ weights)).to(main)
+        for block in kernel.terms.blocks:
+            index, top = block.features, block.max_order
+            mandatory = kernel.layout(block).mandatory
+            polynomials = esp(matrices[index], top, mandatory)
+            for r in range(1, top + 1):
+                orders[r] += (coefficients[r] * (weights @ polynomials[r])).to(orders)
+            if index:
+                for sums, levels in ((total, coefficients), (shapley, split)):
+                    each = leave_one_out(matrices[index], levels[: top + 1], mandatory)
+                    sums[index] += (each @ weights).to(sums)
+    main[[i for i in range(d) if (i,) not in kernel.terms]] = 0.0
+    return Totals(*(part.clamp_min(0.0) for part in (orders, main, total, shapley)))
 
 
 def top_terms(
@@ -138,7 +131,7 @@ def top_terms(
     ``count``-th largest found so far. Memory does not depend on the number of terms in the model,
     but on how many prefixes stay promising.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     if count < 1 or posterior.kernel.terms.count() == 0:
         return []
     blocks = blocks or PairBlocks(posterior)

@@ -23,11 +23,15 @@ class Totals:
         ``[d]`` variance of each main effect.
     total
         ``[d]`` sum over all terms that contain the feature.
+    shapley
+        ``[d]`` the same with each term's variance shared equally among its features: the Shapley
+        effects (Owen 2014), between ``main`` and ``total``; they add up to the whole.
     """
 
     orders: Tensor
     main: Tensor
     total: Tensor
+    shapley: Tensor
 
     @property
     def variance(self) -> float:
