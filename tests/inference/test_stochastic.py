@@ -12,16 +12,13 @@ from tests.inference.models import Latents, latents
 from tests.references import random_rows, tensor
 
 from oakgp.inference import variational
-from oakgp.inference.engines import Variational
 from oakgp.inference.sites import Observations
-from oakgp.inference.space import ParameterSpace
 from oakgp.inference.stochastic import learning
-from oakgp.inference.stochastic.adam import Adam
-from oakgp.inference.stochastic.batches import endless, partition
+from oakgp.inference.stochastic.batches import partition
 from oakgp.inference.stochastic.estimate import bound, estimate, gradient
-from oakgp.inference.stochastic.hyperparameters import Climb, Model, Pace, State, whitenings
+from oakgp.inference.stochastic.hyperparameters import Model, Pace, State, whitenings
 from oakgp.inference.stochastic.inducing_gaussian import InducingGaussian
-from oakgp.inference.stochastic.passes import Conditioned, Passes
+from oakgp.inference.stochastic.passes import Conditioned
 from oakgp.inference.stochastic.whitening import TapedView
 from oakgp.likelihoods import LIKELIHOODS
 from oakgp.ops.threads import one_torch_thread
