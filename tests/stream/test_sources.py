@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -197,3 +199,12 @@ def test_the_fingerprint_tells_data_and_roles_apart() -> None:
     assert one != open_source(other, y).fingerprint()
     assert one != open_source(table, y, columns=["normal"]).fingerprint()
     assert one != open_source(table, y + 1.0).fingerprint()
+
+
+def test_optional_packages_are_not_imported() -> None:
+    code = (
+        "import sys, oakgp.stream, oakgp.distributed; "
+        "print([m for m in ('dask', 'distributed', 'fsspec', 'pyspark') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
