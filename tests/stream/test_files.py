@@ -131,6 +131,19 @@ def test_an_infinity_in_a_later_pass_is_named_too(tmp_path) -> None:
             pass
 
 
+def test_a_file_that_changes_between_two_passes_is_named(tmp_path) -> None:
+    table = frame(500)[["normal", "y"]]
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    source = open_source(tmp_path / "a.parquet", "y")
+    first_pass(source)
+    table.iloc[:450].to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    with pytest.raises(ValueError, match=r"row group 2 has 50 rows, and had 100 .* was changed"):
+        list(source.chunks())
+    table.iloc[:200].to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    with pytest.raises(ValueError, match=r"row group 2 has 0 rows, and had 100 .* was changed"):
+        list(source.chunks())
+
+
 def test_files_that_are_not_there_or_hold_nothing(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no file"):
         open_source(tmp_path / "none.parquet", "y")

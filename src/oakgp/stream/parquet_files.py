@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oakgp.stream.chunk import Chunk, Roles, read_chunk
@@ -28,6 +28,8 @@ class ParquetPart(Part):
         Numbers of the row groups.
     first_rows
         Number, in the file, of the first row of each group.
+    sizes
+        Rows of each group.
     columns
         Columns to read, in this order.
     roles, chunk_rows
@@ -37,9 +39,14 @@ class ParquetPart(Part):
     file: str
     groups: tuple[int, ...]
     first_rows: tuple[int, ...]
+    sizes: tuple[int, ...]
     columns: tuple[str, ...]
     roles: Roles
     chunk_rows: int
+
+    def in_chunks_of(self, rows: int) -> ParquetPart:
+        """Return the same part in chunks of so many rows."""
+        return replace(self, chunk_rows=rows)
 
     @property
     def label(self) -> str:
@@ -51,6 +58,8 @@ class ParquetPart(Part):
         import pyarrow as pa
 
         with open_parquet(self.file) as file:
+            if file.num_row_groups <= self.groups[-1]:
+                self._check_length(self.groups[-1], 0)
             for group, first_row in zip(self.groups, self.first_rows, strict=True):
                 label = f"{self.file}, row group {group}"
                 batches = file.iter_batches(
@@ -61,6 +70,15 @@ class ParquetPart(Part):
                     table = pa.Table.from_batches([batch]).select(list(self.columns))
                     yield read_chunk(table, self.roles, Place(label, row))
                     row += batch.num_rows
+                self._check_length(group, row - first_row)
+
+    def _check_length(self, group: int, n_rows: int) -> None:
+        expected = self.sizes[self.groups.index(group)]
+        if n_rows != expected:
+            raise ValueError(
+                f"{self.file}, row group {group} has {n_rows} rows, and had {expected} when it "
+                "was opened: the file was changed meanwhile; open the source again"
+            )
 
 
 def open_parquet(name: str) -> Any:
@@ -118,7 +136,10 @@ def _parts(
             rows.append(row)
             row, held = row + size, held + size
         if groups and (held >= _PART_ROWS or group == len(sizes) - 1):
-            yield ParquetPart(name, tuple(groups), tuple(rows), columns, roles, chunk_rows)
+            held_sizes = tuple(sizes[g] for g in groups)
+            yield ParquetPart(
+                name, tuple(groups), tuple(rows), held_sizes, columns, roles, chunk_rows
+            )
             groups, rows, held = [], [], 0
 
 
