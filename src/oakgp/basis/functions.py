@@ -194,12 +194,13 @@ def feature_basis(
     root = mass.sqrt()
     values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
     values, vectors = values.flip(0), vectors.flip(1)
-    # The constant has eigenvalue 0; so have all functions of a constant feature.
-    real = values > 1e-10 * values[0].clamp_min(1e-10)
+    # The constant has eigenvalue 0; so have all functions of a constant feature, but for rounding.
+    real = values > 1e-10 * values[0].clamp_min(1e-3)
     kept = values[real]
     tail = kept.flip(0).cumsum(0).flip(0)
     count = min(largest, int((tail > TAIL * kept.sum()).sum()) if len(kept) else 0)
-    functions = vectors[:, :count] / root[:, None]
+    # gram = sum of eigenvalue phi phi^T: no division by the root of a probability, which may be 0.
+    functions = gram @ (root[:, None] * vectors[:, :count]) / values[:count]
     # Signs are free: the largest value of each function is positive.
     peak = functions.abs().argmax(dim=0)
     functions = functions * torch.sign(functions[peak, torch.arange(count)])
