@@ -109,9 +109,7 @@ def test_the_function_is_that_of_the_exact_process(kernel: str) -> None:
     np.testing.assert_allclose(mean, truth.mean, atol=1e-6)
     np.testing.assert_allclose(variance, truth.covariance.diagonal(), atol=1e-6)
     known = x[:, 5:]
-    np.testing.assert_allclose(
-        posterior.covariance(known), truth.covariance[5:, 5:], atol=1e-6
-    )
+    np.testing.assert_allclose(posterior.covariance(known), truth.covariance[5:, 5:], atol=1e-6)
     np.testing.assert_allclose(
         posterior.covariance(x[:, 5:7], known), truth.covariance[5:7, 5:], atol=1e-6
     )

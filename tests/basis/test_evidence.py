@@ -85,9 +85,9 @@ def test_gradient_by_blocks_and_noise_is_that_of_finite_differences() -> None:
         return float(log_evidence(data, p.noise, moved))
 
     for k, block in enumerate(blocks):
-        # Along the block itself times a random factor: stays positive definite.
-        random = tensor(rng.standard_normal(block.shape))
-        direction = 0.1 * random @ block.detach() @ random.T / len(block)
+        # In proportion to the block, so that it stays positive definite.
+        factor, random = block_factors([block.detach()])[0], tensor(rng.normal(size=block.shape))
+        direction = factor @ (random + random.T) @ factor.T
         assert block.grad is not None
         slope = float((block.grad * direction).sum())
         numeric = (value(1e-4, k, direction) - value(-1e-4, k, direction)) / 2e-4

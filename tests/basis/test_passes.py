@@ -114,7 +114,10 @@ def test_moments_are_products_with_the_design(n: int) -> None:
     layout = mixed_layout()
     x = rows_of_every_sort(max(n, 9))[:, :n]
     rng = np.random.default_rng(0)
-    mean, root = tensor(rng.normal(size=(3, layout.size))), tensor(rng.normal(size=(4, layout.size)))
+    mean, root = (
+        tensor(rng.normal(size=(3, layout.size))),
+        tensor(rng.normal(size=(4, layout.size))),
+    )
     first, second = moments(layout, x, mean, root)
     phi = design(layout, x)
     torch.testing.assert_close(first, mean @ phi)
