@@ -15,7 +15,7 @@ from oakgp.inference.learn import Learner, Schedule
 from oakgp.sensitivity import sobol_totals
 
 #: Names that ``engine=`` accepts.
-ENGINES = ("auto", "exact", "sparse", "basis")
+ENGINES = ("auto", "exact", "sparse", "stochastic", "basis")
 
 _KERNEL_ROWS = 10_000  # up to here regression takes the kernel engine
 _KERNEL_ROWS_OTHER = 3000  # and so do other likelihoods, whose evidence costs several times that
@@ -34,7 +34,7 @@ class Choice:
     Parameters
     ----------
     engine
-        ``"exact"``, ``"sparse"`` or ``"basis"``.
+        ``"exact"``, ``"sparse"``, ``"stochastic"`` or ``"basis"``.
     reason
         In words.
     """

@@ -28,6 +28,7 @@ from oakgp.inference.space import Bounds, ParameterSpace
 from oakgp.kernels import RadialKernel
 from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Term, term_set
+from oakgp.likelihoods import Gaussian
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
 from oakgp.model import Facts, Label, Model, with_response
@@ -226,7 +227,7 @@ class _Task:
             center=self.center,
             scale=self.scale,
             facts=facts,
-            forced=_terms(self.options.forced_terms, _feature_names(columns), "forced_terms"),
+            forced=named_terms(self.options.forced_terms, _feature_names(columns), "forced_terms"),
         )
 
     def with_response(
@@ -276,7 +277,12 @@ def _kernel_model(task: _Task, choice: Choice) -> Model:
         seconds=task.seconds,
         reason=choice.reason,
     )
-    model = task.model(columns, learned.fitted.posteriors[0], facts)
+    posterior, center = learned.fitted.posteriors[0], task.center
+    if problem.likelihood is None and isinstance(learner.engine, Variational):
+        # Gaussian noise by minibatches: the model is that of regression all the same.
+        posterior = replace(posterior, noise=float(learned.fitted.likelihood_parameters[0]))
+        center += task.scale * float(learner.engine.levels[0])
+    model = replace(task.model(columns, posterior, facts), center=center)
     if problem.likelihood is None:
         return model
     engine: Variational = learner.engine
@@ -318,8 +324,8 @@ def _basis_model(task: _Task, choice: Choice) -> Model:
         likelihood=problem.likelihood,
         start=start,
         max_order=options.max_order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forced=named_terms(options.forced_terms, names, "forced_terms"),
         schedule=schedule,
         seed=options.seed,
         device=options.torch_device,
@@ -355,13 +361,17 @@ def _learner(
     terms = term_set(
         d,
         order,
-        forbidden=_terms(options.forbidden_terms, names, "forbidden_terms"),
-        forced=_terms(options.forced_terms, names, "forced_terms"),
+        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forced=named_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
     likelihood, schedule = problem.likelihood, options.schedule
+    if likelihood is None and options.engine == "stochastic":
+        likelihood = Gaussian()
     priors = PRIORS[options.priors]
     if likelihood is not None:
+        if likelihood.support in ("binary", "classes"):
+            priors = priors.for_labels()
         priors = priors.in_units_of(likelihood.latent_unit)
     space = ParameterSpace(
         kernel,
@@ -392,7 +402,7 @@ def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
 
 
-def _terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
+def named_terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:
     """Return terms given by names or numbers as sorted feature numbers."""
     terms = []
     for spec in specs:

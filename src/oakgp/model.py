@@ -43,7 +43,7 @@ class Facts:
     Parameters
     ----------
     engine
-        ``"exact"``, ``"sparse"`` or ``"basis"``.
+        ``"exact"``, ``"sparse"``, ``"stochastic"`` or ``"basis"``.
     n_rows, n_distinct
         Training rows of positive weight, and how many distinct inputs they have.
     log_evidence, evidence_rows

@@ -60,7 +60,8 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         rows += f" ({facts.n_distinct:,} distinct)"
     engine = facts.engine
     if model.response is not None and engine != "basis":
-        engine = f"{'sparse' if facts.n_inducing else 'dense'} variational"
+        kind = "sparse" if facts.n_inducing else "dense"
+        engine = f"{'stochastic' if engine == 'stochastic' else kind} variational"
     if facts.n_columns:
         engine += f" engine with {_counted(facts.n_columns, 'column')}"
     elif facts.n_inducing:

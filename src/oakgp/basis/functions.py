@@ -6,18 +6,24 @@ measure's atoms; evaluation is a lookup with linear interpolation, flat outside 
 
 The functions stay what they are while hyperparameters are learned. Another lengthscale only changes
 the prior covariance of their weights: the Galerkin projection of the kernel on them.
+
+A numeric feature has a second set of functions, for steps and single values that a smooth kernel
+cannot follow: eigenfunctions of a Matern-1/2 kernel, less what the first set says. A main effect
+takes them, with a variance of their own, where the data ask for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from oakgp.kernels import constrained
+from oakgp.kernels import Matern12, Periodic, constrained
 from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.kernels.constrained import Feature
+from oakgp.measures import Empirical
 
 #: Eigenvalues after which the rest sums to less than this share of all are left out.
 TAIL = 1e-4
@@ -51,8 +57,13 @@ class FeatureBasis:
     table
         ``[q + 2, m]`` values at the knots, for missing values, and for what training never had
         (unseen levels, or missing values where there were none): zeros.
+    mass
+        ``[q]`` probabilities of the knots, and one more of "missing" where training had it.
     eigenvalues
-        ``[m]`` prior variances of the weights at the reference lengthscale, descending.
+        ``[m]`` prior variances of the weights at the reference lengthscale, descending within each
+        of the two sets.
+    n_smooth
+        How many functions are of the first set.
     reference
         The lengthscale that the functions were made with.
     knows_missing
@@ -62,13 +73,15 @@ class FeatureBasis:
     feature: Feature
     knots: Tensor
     table: Tensor
+    mass: Tensor
     eigenvalues: Tensor
+    n_smooth: int
     reference: float
     knows_missing: bool
 
     @property
     def size(self) -> int:
-        """Number of functions m."""
+        """Number of functions m, of both sets."""
         return int(self.table.shape[1])
 
     @property
@@ -115,15 +128,31 @@ class FeatureBasis:
         """Return which encoded values training had nothing like, ``[n]`` of bool."""
         return self.locate(x)[0] == len(self.knots) + 1
 
+    @property
+    def smooth_values(self) -> Tensor:
+        """Prior variances of the smooth functions at the reference lengthscale."""
+        return self.eigenvalues[: self.n_smooth]
+
+    @property
+    def rough_values(self) -> Tensor:
+        """Prior variances of the rough functions, for a variance of 1."""
+        return self.eigenvalues[self.n_smooth :]
+
     def prior(self, lengthscale: Tensor) -> Tensor:
-        """Return the prior covariance of the weights at another lengthscale, ``[m, m]``."""
+        """Return the prior covariance of the smooth functions' weights, at any lengthscale."""
         if self.is_categorical:
-            return torch.diag(self.eigenvalues)
-        nodes, mass = self.feature.measure.node_tensors(self.knots)
-        q = len(self.knots)
-        rows = self.table[: q + 1] if self.knows_missing else self.table[:q]
-        weighted = mass[:, None] * _in_order_of(nodes, rows)
-        return weighted.T @ constrained_matrix(self.feature, nodes, lengthscale) @ weighted
+            return torch.diag(self.smooth_values)
+        feature, nodes, weighted = self._projection
+        return weighted.T @ constrained_matrix(feature, nodes, lengthscale) @ weighted
+
+    @cached_property
+    def _projection(self) -> tuple[Feature, Tensor, Tensor]:
+        """The feature with the table's atoms for a measure, the atoms, and what projects on them."""
+        nodes = self.knots[: len(self.mass) - int(self.knows_missing)]
+        if self.knows_missing:
+            nodes = torch.cat([nodes, nodes.new_full((1,), torch.nan)])
+        weighted = self.mass[:, None] * self.table[: len(self.mass), : self.n_smooth]
+        return _with_atoms(self.feature, nodes, self.mass), nodes, weighted
 
     def to(self, device: torch.device | str) -> FeatureBasis:
         """Return the same functions with their tables on another device."""
@@ -131,26 +160,71 @@ class FeatureBasis:
             self.feature,
             self.knots.to(device),
             self.table.to(device),
+            self.mass.to(device),
             self.eigenvalues.to(device),
+            self.n_smooth,
             self.reference,
             self.knows_missing,
         )
 
 
-def _order(nodes: Tensor) -> Tensor:
-    """Return the permutation that sorts the atoms, "missing" (NaN) last."""
-    return torch.argsort(torch.nan_to_num(nodes, nan=torch.inf), stable=True)
+def _with_atoms(feature: Feature, nodes: Tensor, mass: Tensor) -> Feature:
+    """Return a feature under the measure of some atoms."""
+    measure = Empirical(tuple(nodes.tolist()), tuple(mass.tolist()))
+    return Feature(feature.name, feature.kernel, measure)
 
 
-def _in_order_of(nodes: Tensor, rows: Tensor) -> Tensor:
-    """Return sorted table rows in the order of the measure's atoms."""
-    out = torch.empty_like(rows)
-    out[_order(nodes)] = rows
-    return out
+def _merged(nodes: Tensor, mass: Tensor) -> tuple[Tensor, Tensor, bool]:
+    """Return atoms in increasing order, each once, "missing" (NaN) last, and whether it is there.
+
+    A value with many rows may be several quantile nodes.
+    """
+    missing = torch.isnan(nodes)
+    values, place = torch.unique(nodes[~missing], return_inverse=True)
+    sums = values.new_zeros(len(values)).index_add_(0, place, mass[~missing])
+    if not bool(missing.any()):
+        return values, sums, False
+    return (
+        torch.cat([values, values.new_full((1,), torch.nan)]),
+        torch.cat([sums, mass[missing].sum().reshape(1)]),
+        True,
+    )
+
+
+def _leading(gram: Tensor, mass: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenfunctions of a kernel between weighted atoms, largest first."""
+    root = mass.sqrt()
+    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
+    values, vectors = values.flip(0), vectors.flip(1)
+    if not len(values):
+        return values, vectors
+    # The constant has eigenvalue 0; so have all functions of a constant feature.
+    kept = values[values > 1e-10 * values[0].clamp_min(1e-10)]
+    tail = kept.flip(0).cumsum(0).flip(0)
+    count = min(largest, int((tail > TAIL * kept.sum()).sum()))
+    functions = vectors[:, :count] / root[:, None]
+    # Signs are free: the largest value of each function is positive.
+    peak = functions.abs().argmax(dim=0)
+    return values[:count], functions * torch.sign(functions[peak, torch.arange(count)])
+
+
+def _rough(
+    feature: Feature, nodes: Tensor, mass: Tensor, smooth: Tensor, reference: Tensor, largest: int
+) -> tuple[Tensor, Tensor]:
+    """Return the rough functions: orthogonal to the constant and to the smooth ones."""
+    own = _with_atoms(Feature(feature.name, Matern12(), feature.measure), nodes, mass)
+    gram = constrained_matrix(own, nodes, reference)
+    outside = torch.eye(len(nodes)).to(gram) - smooth @ (smooth * mass[:, None]).T
+    values, functions = _leading(outside @ gram @ outside.T, mass, largest)
+    return values, functions
 
 
 def feature_basis(
-    feature: Feature, reference: float, largest: int, device: torch.device | str = "cpu"
+    feature: Feature,
+    reference: float,
+    largest: int,
+    rough: int = 0,
+    device: torch.device | str = "cpu",
 ) -> FeatureBasis:
     """Return the leading eigenfunctions of a feature's constrained kernel.
 
@@ -160,41 +234,39 @@ def feature_basis(
         The feature.
     reference
         Lengthscale; the measure's coordinates have unit scale.
-    largest
-        Most functions there may be; fewer when the eigenvalues' tail is negligible.
+    largest, rough
+        Most smooth and rough functions there may be; fewer when the eigenvalues' tail is
+        negligible. Categorical and periodic features have no rough ones.
     device
         Where the tables shall lie.
     """
     like = torch.zeros((), dtype=torch.float64)
     nodes, mass = feature.measure.node_tensors(like)
-    gram = constrained_matrix(feature, nodes, like.new_tensor(reference))
-    root = mass.sqrt()
-    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
-    values, vectors = values.flip(0), vectors.flip(1)
-    # The constant has eigenvalue 0; so have all functions of a constant feature.
-    real = values > 1e-10 * values[0].clamp_min(1e-10)
-    kept = values[real]
-    tail = kept.flip(0).cumsum(0).flip(0)
-    count = min(largest, int((tail > TAIL * kept.sum()).sum()) if len(kept) else 0)
-    functions = vectors[:, :count] / root[:, None]
-    # Signs are free: the largest value of each function is positive.
-    peak = functions.abs().argmax(dim=0)
-    functions = functions * torch.sign(functions[peak, torch.arange(count)])
+    length = like.new_tensor(reference)
+    if isinstance(feature.kernel, CategoricalKernel):
+        knows_missing = feature.kernel.has_missing
+        values, functions = _leading(constrained_matrix(feature, nodes, length), mass, largest)
+    else:
+        nodes, mass, knows_missing = _merged(nodes, mass)
+        own = _with_atoms(feature, nodes, mass)
+        values, functions = _leading(constrained_matrix(own, nodes, length), mass, largest)
+    n_smooth = len(values)
+    if rough and not isinstance(feature.kernel, (CategoricalKernel, Periodic)):
+        more = _rough(feature, nodes, mass, functions, length, rough)
+        values, functions = torch.cat([values, more[0]]), torch.cat([functions, more[1]], dim=1)
 
-    order = _order(nodes)
-    missing_last = isinstance(feature.kernel, CategoricalKernel) and feature.kernel.has_missing
-    knows_missing = missing_last or bool(torch.isnan(nodes).any())
-    ordered = functions[order]
     q = len(nodes) - int(knows_missing)
-    zeros = ordered.new_zeros((1, count))
-    missing = ordered[q:] if knows_missing else zeros
-    knots = nodes[order][:q] if q else like.new_zeros(1)
-    present = ordered[:q] if q else zeros
+    zeros = functions.new_zeros((1, len(values)))
+    missing = functions[q:] if knows_missing else zeros
+    knots = nodes[:q] if q else like.new_zeros(1)
+    present = functions[:q] if q else zeros
     return FeatureBasis(
         feature,
         knots.contiguous().to(device),
         torch.cat([present, missing, zeros]).contiguous().to(device),
-        values[:count].contiguous().to(device),
+        mass.contiguous().to(device),
+        values.contiguous().to(device),
+        n_smooth,
         reference,
         knows_missing,
     )

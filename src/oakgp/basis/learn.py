@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,12 +14,12 @@ from oakgp.basis.evidence import Solution, block_factors, log_evidence, spans_of
 from oakgp.basis.layout import BasisLayout
 from oakgp.basis.passes import GramSum, moments
 from oakgp.basis.prior import BasisParameters, BasisSpace, prior_blocks
-from oakgp.basis.rows import RowSource
+from oakgp.basis.rows import Rows, RowSource, SummedRows, Sums
 from oakgp.basis.statistics import Statistics
-from oakgp.basis.working import Working
+from oakgp.basis.working import LikelihoodWorking, Working
 from oakgp.inference.optimize import minimise
 from oakgp.ops.threads import threads_for
-from oakgp.progress import step
+from oakgp.progress import Step, step
 
 _SETTLED = 0.05  # a step this small, in posterior standard deviations, is no step
 _HALVINGS = 6
@@ -59,23 +61,78 @@ def collect(
     source: RowSource, layout: BasisLayout, working: Working, weights: Tensor
 ) -> tuple[tuple[Statistics, ...], float]:
     """Return the statistics of all rows around some weights, and the sum of log densities."""
-    sums = [GramSum(layout) for _ in range(working.n_latents)]
-    density = 0.0
     with step("summing rows", source.n_rows, "rows") as progress:
-        for rows in source:
-            if working.linear:
-                latents = rows.y.new_zeros((1, 0))
-            else:
-                latents = moments(layout, rows.x, weights, None)[0]
-            made = working.regressions(rows, latents)
-            density += made.log_density
-            for k, total in enumerate(sums):
-                total.add(rows.x, made.z[k], made.w[k])
-            progress.advance(rows.n)
-    data = tuple(total.statistics() for total in sums)
+        if isinstance(source, SummedRows):
+            statistic = partial(_sum_rows, layout, working, weights)
+            summed = source.sums(statistic, _key(layout, working, weights), progress.advance)
+            data, density = _statistics_of(summed, working.n_latents, _device(layout))
+        else:
+            data, density = _collected(source, layout, working, weights, progress)
     if not working.linear:  # log evidence of what stands for the rows: no noise, no constants
         data = tuple(replace(d, square=0.0 * d.square) for d in data)
     return data, density
+
+
+def _collected(
+    source: Iterable[Rows],
+    layout: BasisLayout,
+    working: Working,
+    weights: Tensor,
+    progress: Step | None = None,
+) -> tuple[tuple[Statistics, ...], float]:
+    sums = [GramSum(layout) for _ in range(working.n_latents)]
+    density = 0.0
+    device = _device(layout)
+    for rows in source:
+        rows = rows.to(device)
+        if working.linear:
+            latents = rows.y.new_zeros((1, 0))
+        else:
+            latents = moments(layout, rows.x, weights, None)[0]
+        made = working.regressions(rows, latents)
+        density += made.log_density
+        for k, total in enumerate(sums):
+            total.add(rows.x, made.z[k], made.w[k])
+        if progress is not None:
+            progress.advance(rows.n)
+    return tuple(total.statistics() for total in sums), density
+
+
+_FIELDS = ("gram", "moment", "square", "log_weights", "weight")
+
+
+def _sum_rows(layout: BasisLayout, working: Working, weights: Tensor, rows: Iterable[Rows]) -> Sums:
+    """Return what `_collected` returns as arrays by name, which add up over parts."""
+    data, density = _collected(rows, layout, working, weights)
+    arrays = {
+        f"{name}_{k}": getattr(one, name).cpu().numpy()
+        for k, one in enumerate(data)
+        for name in _FIELDS
+    }
+    counts = {f"rows_{k}": np.array(float(one.rows)) for k, one in enumerate(data)}
+    return {**arrays, **counts, "density": np.array(density)}
+
+
+def _statistics_of(
+    sums: Sums, n_latents: int, device: torch.device
+) -> tuple[tuple[Statistics, ...], float]:
+    data = tuple(
+        Statistics(
+            **{name: torch.tensor(sums[f"{name}_{k}"], device=device) for name in _FIELDS},
+            rows=int(sums[f"rows_{k}"]),
+        )
+        for k in range(n_latents)
+    )
+    return data, float(sums["density"])
+
+
+def _key(layout: BasisLayout, working: Working, weights: Tensor) -> bytes:
+    """Return bytes that differ for other columns, other weights or another likelihood."""
+    tensors = [weights]
+    if isinstance(working, LikelihoodWorking):
+        tensors += [working.levels, working.parameters]
+    columns = repr((layout.terms, layout.factors.tolist())).encode()
+    return b"".join([columns, *(t.detach().cpu().numpy().tobytes() for t in tensors)])
 
 
 def solve(
@@ -136,7 +193,11 @@ def learn(
             tolerance=tolerance,
             device=device,
         )
-        learned = space.unpack(torch.tensor(optimum.theta, device=device)).detach()
+        # Sums of the same rows in another order differ by rounding, which an optimiser amplifies.
+        # A step of 0.001 of a logarithm is nothing to the evidence, and such noise is lost in it.
+        low, high = np.array(space.limits()).T
+        theta = np.clip(np.round(optimum.theta, 3), low, high)
+        learned = space.unpack(torch.tensor(theta, device=device)).detach()
         for k in group:
             found[k] = learned
         total -= optimum.value
@@ -181,7 +242,7 @@ class BasisLearner:
         space, count = self.space(layout), self.working.n_latents
         if before is None:
             fresh = space.start()
-            fresh = replace(fresh, variances=fresh.variances * unit)
+            fresh = replace(fresh, variances=fresh.variances * unit, rough=fresh.rough * unit)
             if not self.working.linear:
                 fresh = replace(fresh, noise=torch.ones((), dtype=torch.float64))
             parameters = (fresh,) * count

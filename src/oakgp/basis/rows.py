@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -87,3 +90,33 @@ class InMemory(RowSource):
         generator = torch.Generator().manual_seed(seed)
         index = torch.randperm(self._rows.n, generator=generator)[:count].sort().values
         return self._rows.take(index.to(self._rows.x.device))
+
+
+Sums: TypeAlias = dict[str, NDArray[np.float64]]
+
+
+class SummedRows(RowSource):
+    """Rows that are summed up where they lie: in files, on a cluster.
+
+    What is summed is a function from rows to arrays by name, of which nothing but the sums over
+    all rows is wanted. It must be picklable for a cluster.
+    """
+
+    @abstractmethod
+    def sums(
+        self,
+        statistic: Callable[[Iterable[Rows]], Sums],
+        key: bytes,
+        advance: Callable[[float], None],
+    ) -> Sums:
+        """Return the sums of a statistic over all rows.
+
+        Parameters
+        ----------
+        statistic
+            From some rows (chunks, one after the other) to arrays by name.
+        key
+            What the statistic depends on besides the rows: equal for equal statistics.
+        advance
+            Called with numbers of rows as they are done.
+        """

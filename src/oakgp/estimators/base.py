@@ -6,10 +6,11 @@ import copy
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
@@ -19,9 +20,12 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_count, check_flag, check_terms
+from oakgp.checks import check_choice, check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
+from oakgp.component_response import ComponentResponse
+from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
+from oakgp.estimators.streams import FitsStreams
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
@@ -36,12 +40,15 @@ from oakgp.targets import read_weights
 from oakgp.truncation import truncated
 from oakgp.verdict import Verdict, make_verdict
 
+if TYPE_CHECKING:
+    from oakgp.compiled import CompiledModel
+
 Array = NDArray[np.float64]
 
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(Explained, TransformerMixin, BaseEstimator):
+class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -210,10 +217,10 @@ class BaseOAK(Explained, TransformerMixin, BaseEstimator):
             )
         return np.asarray(square * covariance.cpu().numpy())
 
-    def component(self, X: Any, term: Any, output: Label | None = None) -> tuple[Array, Array]:
+    def component(
+        self, X: Any, term: Any, output: Label | None = None, *, scale: str = "link"
+    ) -> tuple[Array, Array]:
         """Return mean and standard deviation of one component at the rows of X.
-
-        It is in units of the response, or of the link: log odds, log rates.
 
         Parameters
         ----------
@@ -223,9 +230,50 @@ class BaseOAK(Explained, TransformerMixin, BaseEstimator):
             ``"age"``, ``("age", "sex")``, ``"age × sex"``, or ``()`` for the constant.
         output : label, optional
             Of which latent function; see `output_model`.
+        scale : {"link", "response"}, default="link"
+            ``"link"``: the component itself, in log odds, log rates, or units of the response
+            where there is no link. ``"response"``: the expected response (probability, rate) of
+            the constant and this component, all others at their mean of 0, averaged over the
+            posterior; with ``()`` it is the base rate.
         """
+        check_choice("scale", scale, ("link", "response"))
         model = self.output_model(output)
+        if scale == "response":
+            part = ComponentResponse(self._fitted(), output, model.term(term))
+            return part.moments(model.encode(X))
         return model.component(X, model.term(term))
+
+    def component_interval(
+        self,
+        X: Any,
+        term: Any,
+        coverage: float = 0.9,
+        output: Label | None = None,
+        *,
+        scale: str = "link",
+    ) -> Array:
+        """Return the central posterior interval of `component`, ``[n, 2]``.
+
+        On the response scale its ends are quantiles of the transformed function, so probabilities
+        stay between 0 and 1 and rates positive.
+
+        Parameters
+        ----------
+        X, term, output, scale
+            As in `component`.
+        coverage : float, default=0.9
+            Posterior probability of the interval.
+        """
+        check_choice("scale", scale, ("link", "response"))
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r}: give a number strictly between 0 and 1")
+        tails = np.array([0.5 - coverage / 2, 0.5 + coverage / 2])
+        model = self.output_model(output)
+        if scale == "response":
+            part = ComponentResponse(self._fitted(), output, model.term(term))
+            return part.quantiles(model.encode(X), tails.tolist())
+        mean, sd = model.component(X, model.term(term))
+        return np.asarray(mean[:, None] + sd[:, None] * norm.ppf(tails))
 
     def transform(self, X: Any) -> Array:
         """Return the kept components (or the largest ones) at the rows of X, a column each.
@@ -334,6 +382,34 @@ class BaseOAK(Explained, TransformerMixin, BaseEstimator):
                 "cumulative_share": [share for _, share, _ in curve],
                 "metric": [value for _, _, value in curve],
             }
+        )
+
+    def compile(
+        self, tol: float = 1e-3, terms: Sequence[Any] | None = None, *, bands: bool = True
+    ) -> CompiledModel:
+        """Return the components as tables, for fast prediction and for use elsewhere.
+
+        Parameters
+        ----------
+        tol : float, default=1e-3
+            Largest error of the predicted function, in standard deviations of the target (where
+            there is a link, in units of it: log odds). What was reached is ``bound``.
+        terms : sequence of terms, optional
+            Those to take, of one or two features each; all that predictions sum over when not
+            given. A model with higher terms is to be truncated first.
+        bands : bool, default=True
+            Whether to compile standard deviations too; probabilities and expected counts need
+            them.
+        """
+        from oakgp.compiled import compile_model
+
+        classes = getattr(self, "classes_", None)
+        return compile_model(
+            self._fitted(),
+            tolerance=tol,
+            terms=terms,
+            bands=bands,
+            classes=None if classes is None else classes.tolist(),
         )
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -88,13 +88,11 @@ def _draw_outer_band(
     """Draw the band that holds the whole curve, and "missing", at once."""
     grid = axis.grid(how.n_grid)
     at = np.r_[axis.coordinates(grid), [np.nan] * axis.has_missing]
-    mean, sd = component({i: at})
-    half = component.simultaneous_factor({i: at}, how.coverage) * sd
+    _, low, high = component.band({i: at}, component.simultaneous_factor({i: at}, how.coverage))
     n = len(grid)
-    low, high = (mean - half)[:n], (mean + half)[:n]
-    ax.fill_between(grid, low, high, color=INK, alpha=0.1, linewidth=0, zorder=1.5)
+    ax.fill_between(grid, low[:n], high[:n], color=INK, alpha=0.1, linewidth=0, zorder=1.5)
     if axis.has_missing:
-        ax.vlines(axis.missing_at, *(mean[n:] + s * half[n:] for s in (-1, 1)), **_OUTER)
+        ax.vlines(axis.missing_at, low[n:], high[n:], **_OUTER)
 
 
 def draw_line(
@@ -112,20 +110,21 @@ def draw_line(
     ``shift`` moves that point sideways (in widths of a marker), so that several do not overlap.
     """
     grid = axis.grid(how.n_grid)
-    mean, sd = component({i: axis.coordinates(grid)})
-    half = how.bands * sd
-    ax.fill_between(grid, mean - half, mean + half, color=color, alpha=0.2, linewidth=0, zorder=2)
+    mean, low, high = component.band({i: axis.coordinates(grid)}, how.bands)
+    ax.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0, zorder=2)
     ax.plot(grid, mean, color=color, linewidth=1.4, label=label, zorder=3)
     if axis.has_missing:
-        mean, sd = component({i: np.array([np.nan])})
+        mean, low, high = component.band({i: np.array([np.nan])}, how.bands)
         at = axis.missing_at + 0.015 * shift * (axis.high - axis.low)
-        draw_points(ax, np.array([at]), mean, how.bands * sd, color)
+        draw_points(ax, np.array([at]), mean, (low, high), color)
 
 
-def draw_points(ax: Axes, at: Array, mean: Array, half: Array, color: str) -> None:
-    """Draw means with error bars."""
+def draw_points(ax: Axes, at: Array, mean: Array, ends: tuple[Array, Array], color: str) -> None:
+    """Draw means with error bars from the lower to the upper ends."""
+    # The mean of a skewed distribution may lie outside a narrow central interval.
+    reach = np.maximum([mean - ends[0], ends[1] - mean], 0.0)
     ax.errorbar(
-        at, mean, half, fmt="o", color=color, markersize=3.2, elinewidth=1.1, capsize=2.0, zorder=3
+        at, mean, reach, fmt="o", color=color, markersize=3.2, elinewidth=1.1, capsize=2.0, zorder=3
     )
 
 
@@ -183,24 +182,25 @@ def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room:
 
 
 def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: Settings) -> None:
-    mean, sd = component({i: axis.codes})
-    outer = component.simultaneous_factor({i: axis.codes}, how.coverage) * sd
+    mean, *ends = component.band({i: axis.codes}, how.bands)
+    factor = component.simultaneous_factor({i: axis.codes}, how.coverage)
+    ends += component.band({i: axis.codes}, factor)[1:]
     name, suffix = axis.name, ""
     if len(axis.codes) > _MAX_LEVELS:
         chosen = np.sort(np.argsort(-np.abs(mean) * axis.shares, kind="stable")[:_MAX_LEVELS])
         suffix = f" ({_MAX_LEVELS} of {len(axis.codes)} levels)"
-        axis, mean, sd, outer = axis.take(chosen), mean[chosen], sd[chosen], outer[chosen]
+        axis, mean, ends = axis.take(chosen), mean[chosen], [end[chosen] for end in ends]
     if not axis.ordered:
         missing = np.isnan(axis.codes)
         order = np.lexsort((mean, missing))  # by effect, "missing" last
-        axis, mean, sd, outer = axis.take(order), mean[order], sd[order], outer[order]
+        axis, mean, ends = axis.take(order), mean[order], [end[order] for end in ends]
     at = np.arange(len(mean), dtype=np.float64)
     draw_floor(ax, at, axis.shares, 0.7)
     _write_counts(ax, at, axis)
     zero_line(ax)
-    draw_points(ax, at, mean, how.bands * sd, INK)
+    draw_points(ax, at, mean, (ends[0], ends[1]), INK)
     if how.simultaneous:
-        ax.vlines(at, mean - outer, mean + outer, **_OUTER)
+        ax.vlines(at, ends[2], ends[3], **_OUTER)
     finish_levels(ax, axis)
     ax.set_xlabel(literal(name, 40 - len(suffix)) + suffix)
 

@@ -14,7 +14,8 @@ from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oakgp.checks import check_count, check_flag
+from oakgp.checks import check_choice, check_count, check_flag
+from oakgp.component_response import ComponentResponse
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
 from oakgp.explain.layout import Cell, place
@@ -43,6 +44,7 @@ def plot_components(
     simultaneous: bool = True,
     columns: int = 3,
     output: Label | None = None,
+    scale: str = "link",
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw components of a fitted model, a panel for each.
@@ -71,6 +73,10 @@ def plot_components(
     output : label, optional
         Which latent function: a class, where there are three or more; ``"log noise"``. The first
         one when not given, except of classes.
+    scale : {"link", "response"}, default="link"
+        ``"response"`` draws by how much the expected response (probability, rate) differs from the
+        base rate where all other components stand at their mean of 0; see
+        `oakgp.OAKRegressor.component`.
     figure : matplotlib figure or subfigure, optional
         Where to draw; a new figure when not given.
 
@@ -88,7 +94,9 @@ def plot_components(
     from all others are out of the picture.
     A component of three or more features is shown over two of them, at three values of the others.
     """
-    model = fitted_model(estimator).of(output)
+    whole = fitted_model(estimator)
+    model = whole.of(output)
+    check_choice("scale", scale, ("link", "response"))
     check_count("n_grid", n_grid, 2)
     check_count("columns", columns, 1)
     check_flag("simultaneous", simultaneous)
@@ -112,15 +120,16 @@ def plot_components(
         grid = figure.add_gridspec(height, width, height_ratios=heights, width_ratios=widths)
         for term, share, cell in zip(chosen, shares, cells, strict=True):
             title = _title(model, term, share, cell)
-            component = Component(model, term, {})
+            part = ComponentResponse(whole, output, term) if scale == "response" else None
+            component = Component(model, term, {}, part)
             if len(term) == 1:
-                (ax,) = _panels(figure, grid, cell, 0, model.effect)
+                (ax,) = _panels(figure, grid, cell, 0, component.effect)
                 draw_main(ax, component, term[0], axes[term[0]], how)
                 ax.set_title(title)
             else:
                 views = _views(component, axes, how, encoded)
                 _draw_views(
-                    _panels(figure, grid, cell, len(views), model.effect), title, views, cell
+                    _panels(figure, grid, cell, len(views), component.effect), title, views, cell
                 )
     return figure
 

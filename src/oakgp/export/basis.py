@@ -12,16 +12,22 @@ from oakgp.basis.functions import FeatureBasis
 from oakgp.basis.layout import BasisLayout, TermColumns
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.basis.prior import BasisParameters
-from oakgp.export.entries import ModelFileError, entry, number, require, term
+from oakgp.export.entries import ModelFileError, count, entry, number, require, term
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
+
+_TABLES = ("knots", "table", "mass", "eigenvalues")
 
 
 def describe_layout(layout: BasisLayout) -> dict[str, Any]:
     """Return what a basis is made of, as JSON-safe values."""
     return {
         "features": [
-            {"reference": basis.reference, "knows_missing": basis.knows_missing}
+            {
+                "reference": basis.reference,
+                "knows_missing": basis.knows_missing,
+                "n_smooth": basis.n_smooth,
+            }
             for basis in layout.bases
         ],
         "terms": [block.term for block in layout.blocks],
@@ -30,11 +36,11 @@ def describe_layout(layout: BasisLayout) -> dict[str, Any]:
 
 def layout_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
     """Return the tensors of a basis."""
-    layout, tensors = posterior.layout, {}
+    layout = posterior.layout
+    tensors: dict[str, Tensor] = {}
     for i, basis in enumerate(layout.bases):
-        tensors[f"knots_{i}"] = basis.knots
-        tensors[f"table_{i}"] = basis.table
-        tensors[f"eigenvalues_{i}"] = basis.eigenvalues
+        own = (basis.knots, basis.table, basis.mass, basis.eigenvalues)
+        tensors |= {f"{name}_{i}": tensor for name, tensor in zip(_TABLES, own, strict=True)}
     for k, block in enumerate(layout.blocks):
         tensors[f"columns_{k}"] = block.index
     return tensors
@@ -43,7 +49,12 @@ def layout_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
 def parameter_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
     """Return the hyperparameters of one latent function."""
     p = posterior.parameters
-    return {"variances": p.variances, "lengthscales": p.lengthscales, "noise": p.noise}
+    return {
+        "variances": p.variances,
+        "lengthscales": p.lengthscales,
+        "noise": p.noise,
+        "rough": p.rough,
+    }
 
 
 def weight_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
@@ -59,9 +70,7 @@ def read_layout(
     require(len(own) == len(features), "the basis does not fit the columns")
     bases = []
     for i, (d, feature) in enumerate(zip(own, features, strict=True)):
-        knots, table, values = (
-            _floats(tensors, f"{name}_{i}") for name in ("knots", "table", "eigenvalues")
-        )
+        knots, table, mass, values = (_floats(tensors, f"{name}_{i}") for name in _TABLES)
         require(
             knots.ndim == 1 and len(knots) > 0 and bool((knots[1:] > knots[:-1]).all()),
             f"the knots of feature {i} are not increasing",
@@ -75,7 +84,15 @@ def read_layout(
         reference = number(d, "reference")
         require(reference > 0, "a lengthscale is not positive")
         knows = entry(d, "knows_missing", bool)
-        bases.append(FeatureBasis(feature, knots, table, values, reference, knows))
+        # With missing values only, there is no knot that has a probability.
+        sizes = (len(knots) + int(knows), 1 if knows else 0)
+        require(
+            mass.ndim == 1 and len(mass) in sizes and bool((mass >= 0).all()),
+            f"the probabilities of feature {i} do not fit",
+        )
+        smooth = count(d, "n_smooth")
+        require(smooth <= len(values), f"feature {i} has fewer functions than smooth ones")
+        bases.append(FeatureBasis(feature, knots, table, mass, values, smooth, reference, knows))
     blocks = []
     for k, value in enumerate(entry(description, "terms", list)):
         u = term(value, "terms", len(features))
@@ -99,7 +116,7 @@ def read_posterior(
     """
     wanted = {"mean_weights", "root"}
     if parameters is None:
-        wanted |= {"variances", "lengthscales", "noise"}
+        wanted |= {"variances", "lengthscales", "noise", "rough"}
     if set(tensors) != wanted:
         odd = ", ".join(sorted(set(tensors) ^ wanted))
         raise ModelFileError(f"these tensors are missing or too many: {odd}")
@@ -119,14 +136,19 @@ def _parameters(layout: BasisLayout, tensors: Mapping[str, Tensor]) -> BasisPara
     require(noise.shape == (), "the noise is no number")
     for tensor in (variances, lengthscales, noise):
         require(bool((tensor > 0).all()), "a hyperparameter is not positive")
-    return BasisParameters(variances, lengthscales, noise)
+    rough = _floats(tensors, "rough")
+    require(
+        rough.shape == lengthscales.shape and bool((rough >= 0).all()),
+        "the variances of rough parts do not fit",
+    )
+    return BasisParameters(variances, lengthscales, noise, rough)
 
 
 def layout_names(layout: BasisLayout) -> set[str]:
     """Return the names of all tensors of a basis."""
     names = {f"columns_{k}" for k in range(len(layout.blocks))}
     for i in range(layout.n_features):
-        names |= {f"knots_{i}", f"table_{i}", f"eigenvalues_{i}"}
+        names |= {f"{name}_{i}" for name in _TABLES}
     return names
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from oakgp.edits.apply import unedited
 from oakgp.export.columns import read_columns
+from oakgp.export.edits import describe_edits, restore_edits
 from oakgp.export.engines import format_of, read_format
 from oakgp.export.entries import count, entry, number, present, require, terms, texts
 from oakgp.export.response import (
@@ -38,7 +40,8 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
     name = type(estimator).__name__
     if name not in ESTIMATORS:
         raise TypeError(f"{name} cannot be saved; these can: {', '.join(ESTIMATORS)}")
-    model = estimator._fitted()
+    whole = estimator._fitted()
+    model = unedited(whole)
     engine = format_of(model.posterior)
     names = getattr(estimator, "feature_names_in_", None)
     description = {
@@ -58,6 +61,8 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "response": describe_response(model),
         "classes": describe_classes(getattr(estimator, "classes_", None)),
     }
+    if (edits := describe_edits(whole)) is not None:
+        description["edits"] = edits
     tensors = {**engine.tensors(model.posterior, None), **response_tensors(model)}
     return description, {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
 
@@ -95,7 +100,7 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> BaseOAK:
     require(classes is None or has_response, "a classifier has no likelihood")
     if classes is not None:
         estimator.classes_ = classes
-    estimator.model_ = model
+    estimator.model_ = restore_edits(model, description)
     estimator.n_iter_ = estimator.model_.facts.n_evaluations
     estimator.n_features_in_ = len(schema.columns)
     if present(description, "feature_names_in") is not None:

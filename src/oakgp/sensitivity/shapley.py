@@ -43,7 +43,7 @@ def shapley_moments(posterior: KernelPosterior, x: Tensor) -> tuple[Tensor, Tens
     require_orthogonal(posterior)
     means, variances = [x.new_zeros((len(x), 0))], [x.new_zeros((len(x), 0))]
     with threads_for(posterior.features.size):
-        for psi, points in _maps(posterior, x):
+        for psi, points in feature_maps(posterior, x):
             d, n, m = psi.shape
             mean = (psi.reshape(d * n, m) @ posterior.mean_weights).reshape(d, n)
             white = psi.reshape(d * n, m) @ posterior.whitener.T
@@ -61,10 +61,10 @@ def shapley_covariance(posterior: KernelPosterior, x: Tensor) -> Tensor:
     require_orthogonal(posterior)
     parts = [x.new_zeros((0, len(x), len(x)))]
     with threads_for(posterior.features.size):
-        for psi, points in _maps(posterior, x):
+        for psi, points in feature_maps(posterior, x):
             d, n, m = psi.shape
             white = (psi.reshape(d * n, m) @ posterior.whitener.T).reshape(d, n, -1).transpose(0, 1)
-            prior = _prior_covariance(posterior, diagonals(posterior, points, range(d)))
+            prior = prior_covariance(posterior, diagonals(posterior, points, range(d)))
             parts.append(prior - white @ white.transpose(1, 2))
     return torch.cat(parts)
 
@@ -76,7 +76,7 @@ def _blocks(posterior: KernelPosterior) -> Sequence[Block]:
     return [Block(term, (), len(term)) for term in posterior.kept if term]
 
 
-def _maps(posterior: KernelPosterior, x: Tensor) -> Iterator[tuple[Tensor, Points]]:
+def feature_maps(posterior: KernelPosterior, x: Tensor) -> Iterator[tuple[Tensor, Points]]:
     """Yield psi of every feature, ``[d, n, m]``, a batch of rows at a time."""
     size = max(1, _BATCH_ENTRIES // max(1, len(x) * posterior.features.size))
     for rows in torch.arange(x.shape[1], device=x.device).split(size) if x.shape[1] else ():
@@ -99,7 +99,7 @@ def _sums(posterior: KernelPosterior, z: Tensor, power: int) -> Tensor:
     return total
 
 
-def _prior_covariance(posterior: KernelPosterior, z: Tensor) -> Tensor:
+def prior_covariance(posterior: KernelPosterior, z: Tensor) -> Tensor:
     """Return sum over u that contain i and j of sigma2_r / r^2 prod z, ``[d, n] -> [n, d, d]``.
 
     With j made mandatory, a block holds just its terms that contain j.
