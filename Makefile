@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench docs clean
+.PHONY: help demo test test-all lint format bench bench-guard docs clean
 
 help:
 	@echo "make demo      fit a small table and show what the model learned"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      format, style and types"
 	@echo "make format    rewrite the files as lint wants them"
 	@echo "make bench     accuracy and time against other libraries"
+	@echo "make bench-guard  what got slower, beside a frozen reference"
 	@echo "make docs      the documentation, into site/"
 	@echo "make clean     remove what the targets made"
 
@@ -24,7 +25,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PIP) -e ".[plots,dev]"
 	touch $@
 
-$(VENV)/.installed-docs: $(VENV)/.installed
+$(VENV)/.installed-bench-guard: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.guard
+
+docs: $(VENV)/.installed
 	$(PIP) -e ".[docs]"
 	touch $@
 

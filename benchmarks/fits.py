@@ -17,11 +17,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.datasets import Split, load_baseline, load_split
-from benchmarks.records import ROOT, circumstances, peak_mb, scores, timed
+import numpy as np
+import pandas as pd
+
+from benchmarks.data import Split, load_split
+from benchmarks.metrics import regression_scores
+from benchmarks.records import ROOT, circumstances, peak_mb, timed
 
 _LAZY = ("matplotlib", "pandas", "polars", "pyarrow", "dask")  # what an import must not bring in
 
@@ -39,7 +44,7 @@ def fit_and_explain(
     model, fit = timed(lambda: OAKRegressor(**options).fit(split.X, split.y))
     _, sobol = timed(lambda: model.sobol_)
     unit = split.y.std()
-    test = scores(split.y_test, *model.predict(split.X_test, return_std=True))
+    test = regression_scores(split.y_test, *model.predict(split.X_test, return_std=True))
     facts = model.model_.facts
     second = {}
     if again:
@@ -64,38 +69,44 @@ def fit_and_explain(
     }
 
 
+def every_row(split: Split) -> Split:
+    """Return a split whose rows, labels as numbers, all train."""
+    X = pd.concat([split.X, split.X_test])
+    return replace(split, X=X, y=np.concatenate([split.y, split.y_test]).astype(float))
+
+
 def autompg(data: Path) -> dict[str, Any]:
     """All 127 terms of 7 features."""
-    return fit_and_explain(load_baseline(data, "autompg"), again=True, max_order=7)[1]
+    return fit_and_explain(load_split(data, "baseline/autompg", 0), again=True, max_order=7)[1]
 
 
 def concrete(data: Path) -> dict[str, Any]:
     """All 255 terms of 8 features."""
-    return fit_and_explain(load_baseline(data, "concrete"), again=True, max_order=8)[1]
+    return fit_and_explain(load_split(data, "baseline/concrete", 0), again=True, max_order=8)[1]
 
 
 def pumadyn(data: Path) -> dict[str, Any]:
     """Three terms carry the function: what truncation to them costs."""
-    split = load_baseline(data, "pumadyn")
+    split = load_split(data, "baseline/pumadyn", 0)
     model, record = fit_and_explain(split, max_order=8, n_inducing=200)
     short = model.truncate(n_terms=3)
     record["top3"] = list(short.get_feature_names_out())
     record["top3_share"] = 1.0 - short.dropped_variance_
-    test = scores(split.y_test, short.predict(split.X_test), None)
+    test = regression_scores(split.y_test, short.predict(split.X_test), None)
     record["relative_rmse_top3"] = test["rmse"] / split.y.std()
     return record
 
 
 def elevators(data: Path) -> dict[str, Any]:
     """15,000 rows, main effects and pairs."""
-    return fit_and_explain(load_split(data, "elevators", 0), max_order=2)[1]
+    return fit_and_explain(load_split(data, "regression/elevators", 0), max_order=2)[1]
 
 
 def ionosphere(data: Path) -> dict[str, Any]:
     """41,448 terms: the usual table, and then every single one."""
     from oakgp.sensitivity import rank_terms
 
-    split = load_baseline(data, "ionosphere", whole=True)
+    split = every_row(load_split(data, "baseline/ionosphere", 0))
     model, record = fit_and_explain(split, max_order=4)
     every, time = timed(lambda: rank_terms(model.model_.posterior, record["terms"]))
     record["every_term_s"] = time.wall

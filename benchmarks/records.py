@@ -1,4 +1,4 @@
-"""What every benchmark shares: times, peak memory, circumstances, scores, files of JSON lines."""
+"""What every benchmark shares: times, peak memory, circumstances, files of JSON lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
@@ -80,17 +78,6 @@ def circumstances(seed: int | None = 0, packages: Iterable[str] = PACKAGES) -> d
     }
 
 
-def scores(y: Any, mean: Any, sd: Any | None) -> dict[str, float]:
-    """Return RMSE, and where there is a predictive deviation log-likelihood and coverage."""
-    residual = y - mean
-    found = {"rmse": float(np.sqrt(np.mean(residual**2)))}
-    if sd is not None:
-        z = residual / sd
-        found["loglik"] = float(np.mean(-0.5 * np.log(2 * np.pi * sd**2) - 0.5 * z**2))
-        found["coverage90"] = float(np.mean(np.abs(z) < 1.6449))
-    return found
-
-
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the records of a results file."""
     if not path.exists():
@@ -102,16 +89,3 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as out:
         out.write(json.dumps(record) + "\n")
-
-
-def unfinished(
-    path: Path, names: Iterable[str], splits: int, same: Mapping[str, Any]
-) -> Iterator[tuple[str, int]]:
-    """Yield the sets and splits without a record that agrees with ``same``."""
-    done = {
-        (record["set"], record["split"])
-        for record in read(path)
-        if all(record.get(key) == value for key, value in same.items())
-    }
-    for name in names:
-        yield from ((name, seed) for seed in range(splits) if (name, seed) not in done)

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.datasets import load_split
-from benchmarks.records import circumstances, scores, timed
+from benchmarks.data import load_split
+from benchmarks.metrics import regression_scores
+from benchmarks.records import circumstances, timed
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 
@@ -30,7 +31,7 @@ SCHEDULES = {
 
 def compare(data: Path, name: str, seed: int) -> dict[str, dict[str, float]]:
     """Fit one split under each schedule."""
-    split = load_split(data, name, seed)
+    split = load_split(data, f"regression/{name}", seed)
     found = {}
     for label, schedule in SCHEDULES.items():
         options = Options(schedule=schedule, max_order=2)
@@ -38,7 +39,7 @@ def compare(data: Path, name: str, seed: int) -> dict[str, dict[str, float]]:
             lambda options=options: fit_model(split.X, split.y, np.ones(len(split.y)), options)
         )
         found[label] = {
-            **scores(split.y_test, *model.moments(split.X_test, noisy=True)),
+            **regression_scores(split.y_test, *model.moments(split.X_test, noisy=True), split.unit),
             "evidence_per_row": model.facts.log_evidence / model.facts.evidence_rows,
             "wall_s": time.wall,
             "cpu_s": time.cpu,

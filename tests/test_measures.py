@@ -231,8 +231,9 @@ def test_empirical_nodes_keep_mass_and_mean_when_there_are_many() -> None:
     assert present.sum() <= 65
     assert p[~present].sum() == pytest.approx(800 / 8800)
     assert p[present] @ nodes[present] * 8800 / 8000 == pytest.approx(np.nanmean(x))
-    # Zero fills many groups at once: the nodes coincide, and the embedding does not mind.
-    assert (nodes[present] == 0).sum() >= 2
+    # Zero would fill many groups at once: it is one node, with all of its mass.
+    assert p[nodes == 0].tolist() == pytest.approx([(x == 0).sum() / 8800])
+    assert len(np.unique(nodes[present])) == present.sum()
     s = measure.mean_embedding(SquaredExponential(), tensor([0.0]), tensor(0.5))
     truth = np.where(np.isnan(x), 0.0, np.exp(-2 * np.nan_to_num(x) ** 2)).mean()
     assert float(s[0]) == pytest.approx(truth, abs=5e-4)

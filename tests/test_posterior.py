@@ -21,7 +21,7 @@ from tests.references import (
 from oakgp.inference import exact, sparse
 from oakgp.inference.data import TrainingData
 from oakgp.kernels.terms import term_set
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 
 TERMS = {
     "orders up to 3": term_set(7, 3),
@@ -29,19 +29,19 @@ TERMS = {
 }
 
 
-def fit_exact(p: Problem) -> Posterior:
+def fit_exact(p: Problem) -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     return exact.posterior(p.kernel, p.parameters, data)[0]
 
 
-def fit_sparse(p: Problem) -> Posterior:
+def fit_sparse(p: Problem) -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     inducing = torch.arange(0, len(p.y), 3)
     return sparse.posterior(p.kernel, p.parameters, data, inducing)[0]
 
 
 engines = pytest.mark.parametrize("fit", [fit_exact, fit_sparse])
-Fit = Callable[[Problem], Posterior]
+Fit = Callable[[Problem], KernelPosterior]
 
 
 def rows(p: Problem, n: int = 15, seed: int = 3) -> torch.Tensor:
@@ -214,7 +214,7 @@ def test_large_predictions_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
     p = random_problem(13, 20)
     posterior, x = fit_exact(p), rows(p)
     whole = posterior.mean_and_variance(x)
-    monkeypatch.setattr("oakgp.posterior._BATCH_ENTRIES", 41)  # two rows at a time
+    monkeypatch.setattr("oakgp.posterior.kernel._BATCH_ENTRIES", 41)  # two rows at a time
     np.testing.assert_allclose(posterior.mean(x), whole[0], atol=1e-12)
     for got, truth in zip(posterior.mean_and_variance(x), whole, strict=True):
         np.testing.assert_allclose(got, truth, atol=1e-12)

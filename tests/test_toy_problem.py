@@ -27,7 +27,7 @@ from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term, term_set
 from oakgp.measures import Uniform
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity import top_terms
 
 TERMS: tuple[Term, ...] = ((), (0,), (1,), (0, 1))
@@ -70,7 +70,7 @@ class End:
     """Where one start led to."""
 
     value: float
-    posterior: Posterior
+    posterior: KernelPosterior
     means: dict[Term, np.ndarray]
     bands: dict[Term, np.ndarray]
 

@@ -9,6 +9,28 @@ from typing import Any
 import numpy as np
 
 
+class RowError(ValueError):
+    """A fault at one row of a table; who reads a table in parts can say where the row stands.
+
+    Parameters
+    ----------
+    before, row, after
+        The message is the three put together.
+    """
+
+    def __init__(self, before: str, row: int, after: str) -> None:
+        super().__init__(f"{before}{row}{after}")
+        self.before, self.row, self.after = before, row, after
+
+    def __reduce__(self) -> tuple[type[RowError], tuple[str, int, str]]:
+        """Travel between processes with all three parts."""
+        return RowError, (self.before, self.row, self.after)
+
+    def at(self, where: str, row: int) -> RowError:
+        """Return the same fault with the row's number in the whole, and what the whole is."""
+        return RowError(f"{where}: {self.before}" if where else self.before, row, self.after)
+
+
 def check_count(name: str, value: Any, least: int) -> None:
     """Refuse what is no whole number of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:

@@ -20,8 +20,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from oakgp.checks import RowError
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Level: TypeAlias = str | int | float | bool
+Factors: TypeAlias = tuple[list[Level], npt.NDArray[np.intp]]
 
 # Recognised by name, because pandas must not be imported to recognise its missing values.
 _MISSING_TYPES = frozenset({"NoneType", "NAType", "NaTType"})
@@ -56,6 +59,8 @@ class RawColumn:
     parses_text : bool
         Whether text that reads as a number counts as that number: so it does in NumPy arrays and
         lists, where one string turns every neighbour into a string.
+    quick_factor : callable or None
+        A faster way to what `factor` returns, None from it where there is none.
     """
 
     name: str
@@ -64,16 +69,23 @@ class RawColumn:
     labels: Callable[[], list[Level | None]]
     order: tuple[Level, ...] | None = None
     parses_text: bool = False
+    quick_factor: Callable[[], Factors | None] | None = None
+
+    def factor(self) -> Factors:
+        """Return the distinct levels and each row's position among them, -1 where missing."""
+        factors = None if self.quick_factor is None else self.quick_factor()
+        return factor_list(self.labels()) if factors is None else factors
 
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table of any library: its names, its length and a reader of columns by position."""
+    """A table of any library: names, length, readers of columns by position and of raw values."""
 
     names: tuple[str, ...]
     named: bool
     n_rows: int
     read: Callable[[int], RawColumn]
+    values: Callable[[int], npt.NDArray[Any]]
 
 
 def read_table(table: Any) -> RawTable:
@@ -103,10 +115,42 @@ def read_table(table: Any) -> RawTable:
     return raw
 
 
+def select_columns(raw: RawTable, positions: Sequence[int]) -> RawTable:
+    """Return some columns of a table, in the given order."""
+    return RawTable(
+        tuple(raw.names[i] for i in positions),
+        raw.named,
+        raw.n_rows,
+        lambda j: raw.read(positions[j]),
+        lambda j: raw.values(positions[j]),
+    )
+
+
+def factor_list(labels: Sequence[Level | None]) -> Factors:
+    """Return the distinct levels of a list and each row's position among them.
+
+    True and 1 are equal in Python, yet their texts differ: here they are two levels.
+    """
+    keys: Sequence[Any] = labels
+    if bool in set(map(type, labels)):
+        keys = [(value,) if isinstance(value, bool) else value for value in labels]
+    distinct = [key for key in dict.fromkeys(keys) if key is not None]
+    where: dict[Any, int] = {key: i for i, key in enumerate(distinct)}
+    where[None] = -1
+    levels = [key[0] if isinstance(key, tuple) else key for key in distinct]
+    return levels, np.fromiter(map(where.__getitem__, keys), np.intp, len(keys))
+
+
 def take_rows(table: Any, rows: npt.NDArray[np.intp]) -> Any:
     """Return some rows of a table of any supported library."""
     frame = _as_frame(table)
     return _as_array(table)[rows] if frame is None else frame[rows].to_native()
+
+
+def slice_rows(table: Any, start: int, stop: int) -> Any:
+    """Return consecutive rows of a table of any supported library, without a copy."""
+    frame = _as_frame(table)
+    return _as_array(table)[start:stop] if frame is None else frame[start:stop].to_native()
 
 
 def as_text(value: object) -> str:
@@ -134,10 +178,11 @@ def checked_finite(values: FloatArray, name: str) -> FloatArray:
     """Return the values, or refuse them when one is infinite."""
     infinite = np.isinf(values)
     if infinite.any():
-        raise ValueError(
+        raise RowError(
             f"Input X contains infinity or a value too large for float64: column {name!r}, "
-            f"{int(infinite.sum())} of {values.size} rows, first at row {int(infinite.argmax())} "
-            "(counted from 0). Replace it by NaN to mark it as missing, or by a finite number."
+            f"{int(infinite.sum())} of {values.size} rows, first at row ",
+            int(infinite.argmax()),
+            " (counted from 0). Replace it by NaN to mark it as missing, or by a finite number.",
         )
     return values
 
@@ -245,13 +290,25 @@ def _ragged_message(table: Sequence[Any]) -> str:
 def _from_array(array: npt.NDArray[Any]) -> RawTable:
     n_rows, n_columns = array.shape
     names = tuple(f"x{i}" for i in range(n_columns))
-    return RawTable(names, False, n_rows, lambda i: _array_column(names[i], array[:, i]))
+    return RawTable(
+        names,
+        False,
+        n_rows,
+        lambda i: _array_column(names[i], array[:, i]),
+        lambda i: array[:, i],
+    )
 
 
 def _from_frame(frame: nw.DataFrame[Any]) -> RawTable:
     series = [cast("nw.Series[Any]", column) for column in frame.iter_columns()]
     names = tuple(str(name) for name in frame.columns)
-    return RawTable(names, True, frame.shape[0], lambda i: _series_column(names[i], series[i]))
+    return RawTable(
+        names,
+        True,
+        frame.shape[0],
+        lambda i: _series_column(names[i], series[i]),
+        lambda i: series[i].to_numpy(),
+    )
 
 
 def _array_column(name: str, values: npt.NDArray[Any], parses_text: bool = True) -> RawColumn:
@@ -297,7 +354,8 @@ def _series_column(name: str, series: nw.Series[Any]) -> RawColumn:
     if dtype == nw.Boolean:
         return _value_column(name, "boolean", lambda: _series_labels(series))
     if dtype == nw.String:
-        return _value_column(name, "label", lambda: _series_labels(series))
+        column = _value_column(name, "label", lambda: _series_labels(series))
+        return replace(column, quick_factor=partial(_text_factors, series))
     if dtype == nw.Categorical or dtype == nw.Enum:
         return _categorical_column(name, series)
     if dtype == nw.Object:
@@ -310,6 +368,22 @@ def _series_floats(series: nw.Series[Any], name: str) -> FloatArray:
     if series.dtype.is_decimal() or series.dtype in (nw.Int128, nw.UInt128):
         series = series.cast(nw.Float64)  # NumPy has neither
     return checked_finite(series.to_numpy().astype(np.float64), name)
+
+
+def _text_factors(series: nw.Series[Any]) -> Factors | None:
+    """Factor a column of text by its own library; None where that has no quick way."""
+    if series.implementation.is_pandas_like():
+        codes, levels = series.to_native().factorize()
+        return levels.tolist(), np.asarray(codes, dtype=np.intp)
+    try:
+        text = series.to_arrow()
+    except ModuleNotFoundError:
+        return None
+    encoded = text.dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):
+        encoded = encoded.combine_chunks()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), codes.astype(np.intp)
 
 
 def _series_labels(series: nw.Series[Any]) -> list[Level | None]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oakgp.basis.fit import BasisFit
 from oakgp.inference.engines import Engine
 from oakgp.inference.learn import Learned
 from oakgp.inference.space import ParameterSpace
@@ -29,6 +30,7 @@ def gather_facts(
     names: list[str],
     n_rows: int,
     seconds: float,
+    reason: str = "",
 ) -> Facts:
     """Return how a fit went, with what a user should know of the data and the hyperparameters.
 
@@ -38,8 +40,9 @@ def gather_facts(
         Of the fit.
     y, likelihood
         Distinct responses, and their likelihood (None for Gaussian noise).
-    flow, names, n_rows, seconds
-        Chosen flow, names of the features, training rows of positive weight, wall time.
+    flow, names, n_rows, seconds, reason
+        Chosen flow, names of the features, training rows of positive weight, wall time, and why
+        this engine.
     """
     constant = bool((y == y[0]).all())
     notes = _correlations(engine.x, names)
@@ -73,6 +76,62 @@ def gather_facts(
         at_bound=tuple(dict.fromkeys(at_bound)),
         notes=tuple(notes),
         seconds=seconds,
+        reason=reason,
+    )
+
+
+def basis_facts(
+    fit: BasisFit,
+    x: Tensor,
+    y: Array,
+    likelihood: Likelihood | None,
+    likelihood_parameters: Tensor | None,
+    *,
+    flow: str,
+    names: list[str],
+    n_rows: int,
+    seconds: float,
+    reason: str,
+) -> Facts:
+    """Return how a fit of the basis engine went.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    x, y
+        Some encoded rows, and their responses.
+    likelihood, likelihood_parameters
+        Likelihood of the response and its parameters; None for Gaussian noise.
+    flow, names, n_rows, seconds, reason
+        Transform, names of the features, training rows, wall time, why this engine.
+    """
+    notes = _correlations(x, names)
+    if bool((y == y[0]).all()):
+        notes.append("y is the same in every row, so there is nothing to learn")
+    if fit.sampled < n_rows:
+        notes.append(
+            f"terms were found on {fit.sampled:,} of {n_rows:,} rows, weights and variances on all"
+        )
+    at_bound: list[str] = []
+    if likelihood is not None and likelihood_parameters is not None:
+        at_bound += _likelihood_at_bound(likelihood, likelihood_parameters)
+    return Facts(
+        engine="basis",
+        n_rows=n_rows,
+        n_distinct=n_rows,
+        log_evidence=fit.state.value,
+        evidence_rows=n_rows,
+        converged=fit.state.converged,
+        n_evaluations=fit.state.evaluations,
+        jitter=fit.jitter,
+        n_inducing=0,
+        flow=flow,
+        at_bound=tuple(dict.fromkeys(at_bound)),
+        notes=tuple(notes),
+        seconds=seconds,
+        n_columns=fit.state.layout.size,
+        reason=reason,
     )
 
 

@@ -24,9 +24,8 @@ from oakgp.response import Response, as_array
 from oakgp.schema import TableSchema
 
 if TYPE_CHECKING:
-    from oakgp.sensitivity import Totals
-    from oakgp.sensitivity.quadratic import PairBlocks
     from oakgp.sensitivity.report import SobolIndices
+    from oakgp.sensitivity.variances import Totals, Variances
 
 Array = NDArray[np.float64]
 
@@ -44,7 +43,7 @@ class Facts:
     Parameters
     ----------
     engine
-        ``"exact"`` or ``"sparse"``.
+        ``"exact"``, ``"sparse"``, ``"stochastic"`` or ``"basis"``.
     n_rows, n_distinct
         Training rows of positive weight, and how many distinct inputs they have.
     log_evidence, evidence_rows
@@ -65,6 +64,10 @@ class Facts:
         Sentences on the data: correlated features and the like.
     seconds
         Wall time of the fit.
+    n_columns
+        Columns of the basis; 0 for the other engines.
+    reason
+        Why this engine, in words.
     """
 
     engine: str
@@ -80,6 +83,8 @@ class Facts:
     at_bound: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: float
+    n_columns: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,20 +157,16 @@ class Model:
             )
         raise ValueError(f"the model has no latent function for output={output!r}; it has {names}")
 
-    def blocks(self, with_precision: bool = False) -> PairBlocks:
-        """Return the pairs of anchors behind all sums of variances, averaged over classes."""
-        from oakgp.sensitivity.quadratic import PairBlocks
-
+    def variances(self) -> Variances:
+        """Return the variances of all components over the inputs, averaged over classes."""
         others = [model.posterior for model in self.others] if self.pooled else []
-        return PairBlocks(self.posterior, with_precision, others)
+        return self.posterior.variances(others)
 
     @cached_property
     def totals(self) -> Totals:
         """Variance of the posterior mean, by order and by feature; quick, no term is listed."""
-        from oakgp.sensitivity import sobol_totals
-
-        with threads_for(self.posterior.features.size):
-            return sobol_totals(self.posterior, self.blocks())
+        with threads_for(self.posterior.size):
+            return self.variances().totals()
 
     @cached_property
     def sobol(self) -> SobolIndices:
@@ -204,10 +205,10 @@ class Model:
             )
         numbers = {self._feature_number(part) for part in parts}
         term = tuple(sorted(numbers))
-        if term not in self.posterior.kernel.terms:
+        if term not in self.posterior.terms:
             raise ValueError(
                 f"the model has no term {self.label(term)!r}: its highest order is "
-                f"{self.posterior.kernel.max_order}, or the term is forbidden"
+                f"{self.posterior.terms.max_order}, or the term is forbidden"
             )
         return term
 

@@ -123,6 +123,22 @@ def _measure(choice: str | Measure, name: str, z: Array, weights: Array) -> Meas
     return fit_measure("empirical" if choice == "auto" else choice, z, weights)
 
 
+@dataclass(frozen=True)
+class Distribution:
+    """Values of one column as the schema encodes them (NaN = missing), and their masses.
+
+    Parameters
+    ----------
+    values
+        ``[k]`` rows, or distinct values.
+    mass
+        ``[k]`` weight of each.
+    """
+
+    values: Array
+    mass: Array
+
+
 def fit_columns(
     schema: TableSchema,
     encoded: Array,
@@ -149,15 +165,33 @@ def fit_columns(
     rank
         Rank of the categorical kernels.
     """
+    distributions = [Distribution(values, weights) for values in encoded.T]
+    return fit_distributions(
+        schema, distributions, kernel=kernel, measure=measure, flow=flow, rank=rank
+    )
+
+
+def fit_distributions(
+    schema: TableSchema,
+    distributions: Sequence[Distribution],
+    *,
+    kernel: str | RadialKernel | Mapping[str, str | RadialKernel],
+    measure: str | Measure | Mapping[str, str | Measure],
+    flow: str | Mapping[str, str],
+    rank: int,
+) -> list[ModelColumn]:
+    """Fit transform and measure of every active column from its distribution; see `fit_columns`.
+
+    Equal distributions give equal columns, whether they list rows or distinct values.
+    """
     columns = [schema.columns[i] for i in schema.active]
     kernels = per_column("kernel", kernel, schema, "squared_exponential")
     measures = per_column("measure", measure, schema, "auto")
     flows = per_column("flow", flow, schema, "normal_score")
     fitted = []
-    for j, column in enumerate(columns):
-        values = encoded[:, j]
+    for j, (column, of) in enumerate(zip(columns, distributions, strict=True)):
         if isinstance(column, CategoricalColumn):
-            fitted.append(_categorical(column, values, weights, rank))
+            fitted.append(_categorical(column, of.values, of.mass, rank))
             continue
         base = _kernel(kernels[j], column.name)
         if not isinstance(flows[j], str) or flows[j] not in FLOWS:
@@ -166,12 +200,12 @@ def fit_columns(
             )
         transform: Flow | None = None
         if isinstance(base, Periodic):
-            z = base.phase(values)
+            z = base.phase(of.values)
         else:
-            present = ~np.isnan(values)
-            transform = FLOWS[flows[j]].fit(values[present], weights[present])
-            z = transform.forward(values)
-        feature = Feature(column.name, base, _measure(measures[j], column.name, z, weights))
+            present = ~np.isnan(of.values)
+            transform = FLOWS[flows[j]].fit(of.values[present], of.mass[present])
+            z = transform.forward(of.values)
+        feature = Feature(column.name, base, _measure(measures[j], column.name, z, of.mass))
         fitted.append(ModelColumn(feature, transform))
     return fitted
 

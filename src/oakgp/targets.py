@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from oakgp.checks import RowError
+
 Array = NDArray[np.float64]
 
 # Predictions go beyond the largest response, and must stay below the largest float.
@@ -35,9 +37,11 @@ def read_response(y: Any) -> Array:
     _check_finite(values, "y")
     largest = int(np.abs(values).argmax())
     if abs(values[largest]) > _LARGEST_RESPONSE:
-        raise ValueError(
-            f"y is {values[largest]:g} at row {largest} (counted from 0), so large that "
-            f"predictions would overflow; divide y so that it stays below {_LARGEST_RESPONSE:g}"
+        raise RowError(
+            f"y is {values[largest]:g} at row ",
+            largest,
+            " (counted from 0), so large that predictions would overflow; divide y so that it "
+            f"stays below {_LARGEST_RESPONSE:g}",
         )
     return values
 
@@ -62,17 +66,23 @@ def read_weights(sample_weight: Any, n: int) -> Array:
             f"sample_weight has shape {array.shape}, but there are {n} rows: "
             "give one weight per row"
         )
-    weights = _as_floats(array, "sample_weight")
-    _check_finite(weights, "sample_weight")
-    _refuse_rows(weights < 0, weights, "is negative", "weights must be 0 or more")
-    tiny = (weights > 0) & (weights < _SMALLEST_WEIGHT)
-    _refuse_rows(tiny, weights, f"is below {_SMALLEST_WEIGHT:g}", "set it to 0 to drop the row")
+    weights = check_weights(array)
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if total == 0:
         raise ValueError("sample_weight is zero in every row: nothing is left to fit")
     if not math.isfinite(total):
         raise ValueError("the sum of sample_weight is too large for float64; scale it down")
+    return weights
+
+
+def check_weights(array: NDArray[Any]) -> Array:
+    """Return row weights, ``[n]``, of which each by itself is a fair one."""
+    weights = _as_floats(array, "sample_weight")
+    _check_finite(weights, "sample_weight")
+    _refuse_rows(weights < 0, weights, "is negative", "weights must be 0 or more")
+    tiny = (weights > 0) & (weights < _SMALLEST_WEIGHT)
+    _refuse_rows(tiny, weights, f"is below {_SMALLEST_WEIGHT:g}", "set it to 0 to drop the row")
     return weights
 
 
@@ -92,10 +102,11 @@ def read_labels(y: Any) -> NDArray[Any]:
     elif labels.dtype.kind == "O":
         missing = np.array([_is_missing(value) for value in labels])
         if missing.any():
-            raise ValueError(
+            raise RowError(
                 f"Input y contains NaN: {int(missing.sum())} of {len(labels)} labels are missing, "
-                f"the first in row {int(missing.argmax())} (counted from 0); drop these rows, or "
-                "name the missing ones a class"
+                "the first in row ",
+                int(missing.argmax()),
+                " (counted from 0); drop these rows, or name the missing ones a class",
             )
         kinds = {str if isinstance(v, str) else float for v in labels}
         if len(kinds) > 1:
@@ -128,10 +139,11 @@ def read_offset(exposure: Any, offset: Any, n: int) -> Array | None:
         bad = values <= 0
         if bad.any():
             row = int(bad.argmax())
-            raise ValueError(
-                f"exposure is not positive in {int(bad.sum())} of {n} rows, the first is row {row} "
-                f"({values[row]:g}, counted from 0); nothing can happen without exposure: drop "
-                "these rows"
+            raise RowError(
+                f"exposure is not positive in {int(bad.sum())} of {n} rows, the first is row ",
+                row,
+                f" ({values[row]:g}, counted from 0); nothing can happen without exposure: drop "
+                "these rows",
             )
         total = np.log(values)
     if offset is not None:
@@ -187,8 +199,14 @@ def _number(value: Any, row: int, name: str) -> float:
         return float(value)
     except OverflowError:  # an integer above the range of float64
         return math.inf
-    except (TypeError, ValueError) as error:
-        raise type(error)(
+    except ValueError as error:
+        raise RowError(
+            f"{name} holds {value!r} ({type(value).__name__}) at row ",
+            row,
+            f" (counted from 0), which is no number; convert {name} to numbers or drop the row",
+        ) from error
+    except TypeError as error:
+        raise TypeError(
             f"{name} holds {value!r} ({type(value).__name__}) at row {row} (counted from 0), "
             f"which is no number; convert {name} to numbers or drop the row"
         ) from error
@@ -198,16 +216,18 @@ def _check_finite(values: Array, name: str) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         what = "NaN" if np.isnan(values[bad[0]]) else "infinity"
-        raise ValueError(
-            f"Input {name} contains {what}: {len(bad)} of {len(values)} rows, the first is row "
-            f"{bad[0]} (counted from 0); drop these rows or mend them before fitting"
+        raise RowError(
+            f"Input {name} contains {what}: {len(bad)} of {len(values)} rows, the first is row ",
+            int(bad[0]),
+            " (counted from 0); drop these rows or mend them before fitting",
         )
 
 
 def _refuse_rows(bad: NDArray[np.bool_], weights: Array, what: str, remedy: str) -> None:
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(
-            f"sample_weight {what} in {int(bad.sum())} of {len(weights)} rows, the first is row "
-            f"{row} ({weights[row]:g}, counted from 0); {remedy}"
+        raise RowError(
+            f"sample_weight {what} in {int(bad.sum())} of {len(weights)} rows, the first is row ",
+            row,
+            f" ({weights[row]:g}, counted from 0); {remedy}",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
-from oakgp.posterior import Posterior
 from oakgp.sensitivity import Ranking, rank_terms, select
-from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
 
@@ -38,29 +36,16 @@ def important_terms(
     if not threshold and n_terms is None:
         return None, 0.0
     posterior = model.posterior.keep(None)
-    blocks = model.blocks()
-    ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, blocks)
+    variances = model.variances()
+    ranking = rank_terms(posterior, n_terms or _RANKED, threshold or 0.0, variances)
     small = tuple(term for term in model.forced if term not in ranking.terms)
     # Forced terms stay however small they are, so what they explain is not dropped.
     ranking = Ranking(
         ranking.terms + small,
-        ranking.variances + _variances(posterior, small, blocks),
+        ranking.variances + tuple(variances.of(small).tolist()),
         ranking.variance,
     )
     return select(ranking, threshold, n_terms, model.forced)
-
-
-def _variances(
-    posterior: Posterior, terms: Sequence[Term], blocks: PairBlocks
-) -> tuple[float, ...]:
-    """Return V_u = sigma_r^4 a^T L_u a of some terms (paper, eq. 11)."""
-    squares = posterior.features.weights.order_variances**2
-    found = [
-        squares[len(term)]
-        * sum((p.weights @ p.matrices[list(term)].prod(dim=0) for p in blocks), start=0.0)
-        for term in terms
-    ]
-    return tuple(max(0.0, float(value)) for value in found)
 
 
 def truncated(model: Model, threshold: float | None, n_terms: int | None) -> tuple[Model, float]:

@@ -59,13 +59,16 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
     if facts.n_distinct < facts.n_rows:
         rows += f" ({facts.n_distinct:,} distinct)"
     engine = facts.engine
-    if model.response is not None:
-        engine = f"{'sparse' if facts.n_inducing else 'dense'} variational"
-    if facts.n_inducing:
+    if model.response is not None and engine != "basis":
+        kind = "sparse" if facts.n_inducing else "dense"
+        engine = f"{'stochastic' if engine == 'stochastic' else kind} variational"
+    if facts.n_columns:
+        engine += f" engine with {_counted(facts.n_columns, 'column')}"
+    elif facts.n_inducing:
         engine += f" engine with {_counted(facts.n_inducing, 'inducing point')}"
     else:
         engine += " engine"
-    terms = posterior.kernel.terms
+    terms = posterior.terms
     lines = [
         f"{rows}, {_counted(len(model.columns), 'feature')}, {_counted(terms.count(), 'term')} "
         f"up to order {terms.max_order}; {engine}, flow {facts.flow}, {facts.seconds:.1f} s",
@@ -74,6 +77,8 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         f"jitter {facts.jitter:g}",
         about_noise,
     ]
+    if facts.reason:
+        lines.insert(1, f"engine chosen because {facts.reason}")
     shares: tuple[float, ...] = ()
     if totals is not None and totals.variance > 0:
         orders = totals.orders[1:] / totals.orders.sum()

@@ -20,6 +20,7 @@ from tests.explain.models import (
 )
 
 from oakgp import OAKRegressor
+from oakgp.explain.component import simultaneous_factor
 from oakgp.explain.mains import Settings, draw_main, finish_numeric
 from oakgp.explain.style import literal
 from oakgp.kernels import Periodic
@@ -101,15 +102,66 @@ def test_levels_are_points_with_bars_over_their_frequencies() -> None:
         ax = drawn(name)
         ((at, mean, half),) = points(ax)
         levels = [None if label == "missing" else label for label in labels]
-        truth = fitted().component(rows(**{name: levels}), name)
+        means, sds = fitted().component(rows(**{name: levels}), name)
+        # By effect, "missing" last.
+        order = sorted(range(3), key=lambda k: (levels[k] is None, means[k]))
         np.testing.assert_array_equal(at, [0, 1, 2])
-        np.testing.assert_allclose(mean, truth[0], atol=1e-8)
-        np.testing.assert_allclose(half, 2 * truth[1], rtol=1e-6)
-        assert texts(ax.get_xticklabels()) == labels
+        np.testing.assert_allclose(mean, means[order], atol=1e-8)
+        np.testing.assert_allclose(half, 2 * sds[order], rtol=1e-6)
+        assert texts(ax.get_xticklabels()) == [labels[k] for k in order]
         shares = TABLE[name].value_counts(dropna=False)
-        counts = np.array([shares[level] for level in levels])
+        counts = np.array([shares[levels[k]] for k in order])
         heights = np.array([bar.get_height() for bar in ax.patches])
         np.testing.assert_allclose(heights / heights.max(), counts / counts.max())
+        assert texts(ax.texts) == [str(count) for count in counts]
+
+
+def test_counts_are_those_of_the_table_given() -> None:
+    some = TABLE[:20]
+    ax = drawn("c", X=some)
+    shown = dict(zip(texts(ax.get_xticklabels()), texts(ax.texts), strict=True))
+    assert shown == {level: str(count) for level, count in some["c"].value_counts().items()}
+
+
+def test_levels_whose_order_means_something_keep_it() -> None:
+    rng = np.random.default_rng(2)
+    sizes = pd.Categorical(rng.choice(["S", "M", "L"], 60), categories=["S", "M", "L"])
+    table = pd.DataFrame({"size": sizes, "grade": rng.choice([1, 2, 3], 60)})
+    y = np.where(sizes == "M", 2.0, 0.0) - (table["grade"] == 2) + 0.1 * rng.standard_normal(60)
+    model = OAKRegressor(max_iter=3, max_order=1, categorical_features=["grade"]).fit(table, y)
+    size, grade = model.plot_components(terms=["size", "grade"]).axes
+    assert texts(size.get_xticklabels()) == ["S", "M", "L"]
+    assert texts(grade.get_xticklabels()) == ["1", "2", "3"]
+
+
+def test_the_outer_band_holds_the_whole_curve() -> None:
+    how = Settings(n_grid=25, bands=2.0, simultaneous=True)
+    ax = drawn("b", how)
+    inner, outer = band(ax, 0), band(ax, 1)
+    assert inner.keys() == outer.keys()
+    part = component("b")
+    axis = axes_of(fitted())[part.term[0]]
+    grid = np.r_[axis.coordinates(axis.grid(25)), np.nan]
+    factor = part.simultaneous_factor({part.term[0]: grid}, how.coverage)
+    assert factor > 2.3
+    for at, (low, high) in inner.items():
+        assert outer[at][1] - outer[at][0] == pytest.approx(factor / 2.0 * (high - low))
+    # Draws of the function itself stay within it as often as they should.
+    x = part._rows({part.term[0]: grid})
+    posterior = part.model.posterior
+    draws = posterior.sample(x, 2000, seed=9, term=part.term).numpy()
+    mean, sd = part({part.term[0]: grid})
+    inside = np.abs(part.model.scale * draws - mean) <= factor * sd + 1e-4 * sd.max()
+    assert inside.all(axis=1).mean() == pytest.approx(how.coverage, abs=0.03)
+    single = np.abs(part.model.scale * draws - mean) <= 2.0 * sd + 1e-4 * sd.max()
+    assert single.all(axis=1).mean() < how.coverage - 0.03
+
+
+def test_the_factor_of_simple_vectors() -> None:
+    assert simultaneous_factor(np.ones((5, 5)), 0.9) == pytest.approx(1.645, abs=0.06)
+    assert simultaneous_factor(np.zeros((3, 3)), 0.9) == pytest.approx(1.6449, abs=1e-3)
+    # Of independent ones: the 0.9^(1/10) quantile of each.
+    assert simultaneous_factor(np.eye(10), 0.9) == pytest.approx(2.56, abs=0.06)
 
 
 def test_of_sixty_levels_those_that_explain_most_are_shown() -> None:
@@ -122,7 +174,8 @@ def test_of_sixty_levels_those_that_explain_most_are_shown() -> None:
     model = OAKRegressor(max_iter=1, rank=1).fit(table, y)
     ax = model.plot_components().axes[0]
     mean, _ = model.component(table[:60], table.columns[0])
-    shown = np.sort(np.argsort(-np.abs(mean))[:20])
+    shown = np.argsort(-np.abs(mean))[:20]
+    shown = shown[np.argsort(mean[shown])]
     ((_, drawn_mean, _),) = points(ax)
     np.testing.assert_allclose(drawn_mean, mean[shown], atol=1e-8)
     assert texts(ax.get_xticklabels()) == [literal(names[k], 18) for k in shown]

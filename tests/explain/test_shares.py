@@ -8,7 +8,14 @@ from matplotlib.collections import LineCollection
 from tests.explain.models import fitted, frame, response, texts
 
 from oakgp import OAKRegressor
-from oakgp.explain import plot_orders, plot_sobol, plot_truncation
+from oakgp.explain import (
+    plot_cumulative,
+    plot_order_variances,
+    plot_orders,
+    plot_shapley_effects,
+    plot_sobol,
+    plot_truncation,
+)
 from oakgp.explain.style import percent
 from oakgp.table import Table
 
@@ -85,3 +92,37 @@ def test_a_number_of_terms_that_is_none_is_refused() -> None:
 def test_a_model_that_is_not_orthogonal_has_no_shares() -> None:
     with pytest.raises(ValueError, match="orthogonal=True"):
         plot_sobol(fitted(orthogonal=False, max_order=1))
+
+
+def test_shapley_effects_lie_between_main_effects_and_totals() -> None:
+    table = fitted().sobol_.features
+    (ax,) = plot_shapley_effects(fitted(), max_features=3).axes
+    order = np.argsort(-table["shapley"])[:3]
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths[:3], 100.0 * table["shapley"][order])
+    np.testing.assert_allclose(widths[3:], 100.0 * table["first_order"][order])
+    (marks,) = [line for line in ax.lines if line.get_marker() == "|"]
+    np.testing.assert_allclose(marks.get_xdata(), 100.0 * table["total"][order])
+    (spans,) = [each for each in ax.collections if isinstance(each, LineCollection)]
+    ends = np.array([segment[:, 0] for segment in spans.get_segments()])
+    np.testing.assert_allclose(ends[:, 0], 100.0 * table["shapley_low"][order])
+    assert texts(ax.get_yticklabels()) == list(table["feature"][order])
+
+
+def test_the_cumulative_share() -> None:
+    share = fitted().components_["share"]
+    (ax,) = plot_cumulative(fitted(), max_terms=6).axes
+    count, cumulative = ax.lines[0].get_data()
+    np.testing.assert_array_equal(count, np.arange(7))
+    np.testing.assert_allclose(cumulative, 100.0 * np.r_[0.0, np.cumsum(share[:6])])
+    (text,) = [t for t in texts(ax.texts) if t.startswith("90%")]
+    assert text == f"90%: {int(np.argmax(np.cumsum(share) >= 0.9)) + 1}"
+
+
+def test_order_variances_are_those_that_were_learned() -> None:
+    model = fitted().model_
+    (ax,) = plot_order_variances(fitted()).axes
+    expected = model.scale**2 * model.posterior.parameters.order_variances.numpy()[1:]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), expected)
+    assert ax.get_ylim()[0] < expected.min()
+    assert ax.get_yscale() == "log"

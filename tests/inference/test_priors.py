@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.references import mixed_features, random_parameters
 
-from oakgp import OAKRegressor
+from oakgp import OAKClassifier, OAKRegressor
 from oakgp.inference.priors import DEFAULT, PAPER, Priors
 from oakgp.inference.space import ParameterSpace
 from oakgp.kernels.additive import AdditiveKernel
@@ -28,6 +28,41 @@ def test_the_unit_of_the_latent_function_scales_the_default_priors() -> None:
     assert DEFAULT.in_units_of(1.0) == DEFAULT
     assert DEFAULT.in_units_of(2.0).order_rate == DEFAULT.order_rate / 2.0
     assert PAPER.in_units_of(2.0) == PAPER
+
+
+def test_labels_need_no_prior_on_roughness() -> None:
+    found = DEFAULT.for_labels()
+    assert found.roughness == 0.0
+    assert found.order_rate == DEFAULT.order_rate / 3.0
+    assert PAPER.for_labels() == PAPER
+
+
+def test_noise_is_not_taken_for_signal_in_labels() -> None:
+    """Guessing by the shares costs 0.693 nats a row; a model of noise must not cost much more."""
+    losses = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200)
+        model = OAKClassifier(flow="none", max_order=2).fit(X, y)
+        new, labels = rng.normal(size=(500, 5)), rng.integers(0, 2, 500)
+        own = model.predict_proba(new)[np.arange(500), labels]
+        losses.append(-np.log(own).mean())
+    assert np.mean(losses) < 0.75
+
+
+def test_many_features_do_not_drown_the_signal_of_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six of sixty features decide. A prior on the roughness of all sixty costs some of that."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 60))
+    y = (np.sin(3 * X[:, :6]).sum(axis=1) > 0).astype(int)
+
+    def loss() -> float:
+        model = OAKClassifier(flow="none", max_order=1).fit(X[:200], y[:200])
+        return float(-np.log(model.predict_proba(X[200:])[np.arange(500), y[200:]]).mean())
+
+    found = loss()
+    monkeypatch.setattr(Priors, "for_labels", lambda self: self)
+    assert found < loss() - 0.02
 
 
 def test_each_density_by_hand() -> None:

@@ -24,7 +24,7 @@ from oakgp.kernels import CategoricalKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
 from oakgp.measures import Categorical
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity import (
     expected_totals,
     posterior_variances,
@@ -35,14 +35,14 @@ from oakgp.sensitivity import (
 MEASURES = measure_cases()
 
 
-def posterior_of(p: Problem, engine: str = "exact") -> Posterior:
+def posterior_of(p: Problem, engine: str = "exact") -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     if engine == "exact":
         return exact.posterior(p.kernel, p.parameters, data)[0]
     return sparse.posterior(p.kernel, p.parameters, data, torch.arange(0, len(p.y), 2))[0]
 
 
-def main_effect_draws(posterior: Posterior, i: int, n: int, seed: int) -> np.ndarray:
+def main_effect_draws(posterior: KernelPosterior, i: int, n: int, seed: int) -> np.ndarray:
     """Variances of a main effect: draws of the function on the nodes, weighted by their mass."""
     feature = posterior.kernel.features[i]
     nodes, weights = feature.measure.atoms

@@ -9,23 +9,23 @@ from tests.references import Problem, random_problem
 
 from oakgp.inference import exact
 from oakgp.inference.data import TrainingData
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity import Ranking, metric_curve, rank_terms, select, sobol_totals, top_terms
 
 RANKING = Ranking(((2,), (0, 1), (0,), (1,)), (6.0, 3.0, 0.9, 0.05), 10.0)
 
 
-def posterior_of(p: Problem) -> Posterior:
+def posterior_of(p: Problem) -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     return exact.posterior(p.kernel, p.parameters, data)[0]
 
 
 @pytest.fixture(scope="module")
-def posterior() -> Posterior:
+def posterior() -> KernelPosterior:
     return posterior_of(random_problem(1, 25))
 
 
-def test_ranking_is_the_search_with_shares_of_the_whole(posterior: Posterior) -> None:
+def test_ranking_is_the_search_with_shares_of_the_whole(posterior: KernelPosterior) -> None:
     ranking = rank_terms(posterior, 6)
     assert list(zip(ranking.terms, ranking.variances, strict=True)) == top_terms(posterior, 6)
     assert ranking.variance == sobol_totals(posterior).variance
@@ -69,7 +69,7 @@ def test_selection(
     assert lost == pytest.approx(dropped)
 
 
-def test_curve_follows_the_means_of_the_kept_models(posterior: Posterior) -> None:
+def test_curve_follows_the_means_of_the_kept_models(posterior: KernelPosterior) -> None:
     ranking = rank_terms(posterior, 1000)
     x = random_problem(3, 12).x
 

@@ -24,7 +24,7 @@ from oakgp.kernels import KERNELS, CategoricalKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term, TermSet, term_set
 from oakgp.measures import Categorical, gaussian
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity import sobol_totals, top_terms
 from oakgp.sensitivity.quadratic import PairBlocks
 
@@ -38,7 +38,7 @@ TERMS = {
 }
 
 
-def posterior_of(p: Problem, engine: str = "exact") -> Posterior:
+def posterior_of(p: Problem, engine: str = "exact") -> KernelPosterior:
     data = TrainingData(p.x, p.y, torch.ones_like(p.y), 0.0)
     if engine == "exact":
         return exact.posterior(p.kernel, p.parameters, data)[0]
@@ -46,7 +46,7 @@ def posterior_of(p: Problem, engine: str = "exact") -> Posterior:
     return sparse.posterior(p.kernel, p.parameters, data, inducing)[0]
 
 
-def truth_of(p: Problem, posterior: Posterior) -> dict[Term, float]:
+def truth_of(p: Problem, posterior: KernelPosterior) -> dict[Term, float]:
     return term_variances(p, posterior.features.x.numpy(), posterior.mean_weights.numpy())
 
 

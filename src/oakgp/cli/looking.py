@@ -45,7 +45,7 @@ def show(
         oakgp show churn.oak --json | jq '.terms.term[:5]'
     """
     estimator = load(model)
-    sobol = estimator.sobol_ if estimator.model_.posterior.kernel.orthogonal else None
+    sobol = estimator.sobol_ if estimator.model_.posterior.orthogonal else None
     if json:
         told = summary(estimator, model) | {"verdict": str(estimator.verdict_)}
         if sobol is not None:

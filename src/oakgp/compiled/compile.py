@@ -94,7 +94,7 @@ def _terms(model: Model) -> list[Term]:
     kept = model.posterior.kept
     if kept is not None:
         return list(kept)
-    known = getattr(model.posterior, "terms", None) or model.posterior.kernel.terms
+    known = model.posterior.terms
     n = len(model.columns)
     found = [u for order in (1, 2) for u in combinations(range(n), order) if u in known]
     counts = known.counts()

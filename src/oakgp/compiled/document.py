@@ -9,7 +9,8 @@ The JSON document (``format`` 1)::
                 or {"kind": "levels", feature, name, levels}
     functions   list: {name, constant, level, center, scale, bound, left_out, tables, bands}
       tables    list: {term, features: positions in the list above, counts, coefficients, error}
-      bands     null or {constant, rank, tables, factor, rest, error, error_outside}; vectors are
+      bands     null or {constant, rank, tables, factor, rest, error, error_outside,
+                extra: tables of variance on top}; vectors are
                 float32 in base64
     noise, response, classes, tolerance
 
@@ -111,16 +112,19 @@ def _describe_function(
         "scale": f.scale,
         "bound": f.bound,
         "left_out": [list(each) for each in f.left_out],
-        "tables": [
-            {
-                "term": table.label,
-                **_describe_axes(table.axes, features),
-                "coefficients": table.coefficients.tolist(),
-                "error": table.error,
-            }
-            for table in f.sum.tables
-        ],
+        "tables": [_describe_table(table, features) for table in f.sum.tables],
         "bands": _describe_bands(f.bands, features) if bands and f.bands is not None else None,
+    }
+
+
+def _describe_table(
+    table: ComponentTable, features: dict[Scale | LevelAxis, int]
+) -> dict[str, Any]:
+    return {
+        "term": table.label,
+        **_describe_axes(table.axes, features),
+        "coefficients": table.coefficients.tolist(),
+        "error": table.error,
     }
 
 
@@ -148,6 +152,7 @@ def _describe_bands(bands: Bands, features: dict[Scale | LevelAxis, int]) -> dic
         "rest": bands.rest,
         "error": bands.error,
         "error_outside": bands.error_outside,
+        "extra": [_describe_table(table, features) for table in bands.extra.tables],
     }
 
 
@@ -163,17 +168,7 @@ def _unpacked(text: str, shape: tuple[int, ...]) -> Any:
 
 
 def _read_function(d: dict[str, Any], features: list[Scale | LevelAxis]) -> CompiledFunction:
-    tables = []
-    for table in d["tables"]:
-        axes = _read_axes(table, features)
-        values = np.array(table["coefficients"], dtype=np.float64)
-        shape = tuple(axis.n_coefficients for axis in axes)
-        if values.shape != shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"the table of {table['term']!r} has shape {values.shape}, not {shape}, or holds "
-                "what is no finite number"
-            )
-        tables.append(ComponentTable(table["term"], axes, values, float(table["error"])))
+    tables = [_read_table(table, features) for table in d["tables"]]
     return CompiledFunction(
         name=d["name"],
         sum=TableSum(float(d["constant"]), tuple(tables)),
@@ -184,6 +179,18 @@ def _read_function(d: dict[str, Any], features: list[Scale | LevelAxis]) -> Comp
         bound=float(d["bound"]),
         left_out=tuple((str(term), float(size)) for term, size in d["left_out"]),
     )
+
+
+def _read_table(d: dict[str, Any], features: list[Scale | LevelAxis]) -> ComponentTable:
+    axes = _read_axes(d, features)
+    values = np.array(d["coefficients"], dtype=np.float64)
+    shape = tuple(axis.n_coefficients for axis in axes)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError(
+            f"the table of {d['term']!r} has shape {values.shape}, not {shape}, or holds what is "
+            "no finite number"
+        )
+    return ComponentTable(d["term"], axes, values, float(d["error"]))
 
 
 def _read_axes(d: dict[str, Any], features: list[Scale | LevelAxis]) -> tuple[Axis, ...]:
@@ -208,7 +215,8 @@ def _read_bands(d: dict[str, Any], features: list[Scale | LevelAxis], scale: flo
     constant = _unpacked(d["constant"], (rank,))
     factor, rest = float(d["factor"]), float(d["rest"])
     errors = float(d["error"]), float(d["error_outside"])
-    return Bands(constant, axes, splines, factor, rest, float(scale), *errors)
+    extra = TableSum(0.0, tuple(_read_table(table, features) for table in d["extra"]))
+    return Bands(constant, axes, splines, factor, rest, float(scale), *errors, extra)
 
 
 def write_csv(model: CompiledModel, path: str | PathLike[str]) -> None:

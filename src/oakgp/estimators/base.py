@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import (
@@ -19,9 +20,13 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_count, check_flag, check_terms
+from oakgp.checks import check_choice, check_count, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
+from oakgp.component_response import ComponentResponse
 from oakgp.estimators.callbacks import CallbackSupportMixin, reports_tasks
+from oakgp.estimators.edited import Editable
+from oakgp.estimators.explained import Explained
+from oakgp.estimators.streams import FitsStreams
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
@@ -46,7 +51,9 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
+class BaseOAK(
+    CallbackSupportMixin, FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator
+):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -68,6 +75,7 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         forbidden_terms: Sequence[Any] = (),
         variant: str = "additive",
         orthogonal: bool = True,
+        interactions: int | str = "auto",
         engine: str = "auto",
         n_inducing: int = 500,
         max_iter: int = 120,
@@ -88,6 +96,7 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self.forbidden_terms = forbidden_terms
         self.variant = variant
         self.orthogonal = orthogonal
+        self.interactions = interactions
         self.engine = engine
         self.n_inducing = n_inducing
         self.max_iter = max_iter
@@ -126,6 +135,7 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
             device=self.device,
@@ -216,10 +226,10 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             )
         return np.asarray(square * covariance.cpu().numpy())
 
-    def component(self, X: Any, term: Any, output: Label | None = None) -> tuple[Array, Array]:
+    def component(
+        self, X: Any, term: Any, output: Label | None = None, *, scale: str = "link"
+    ) -> tuple[Array, Array]:
         """Return mean and standard deviation of one component at the rows of X.
-
-        It is in units of the response, or of the link: log odds, log rates.
 
         Parameters
         ----------
@@ -229,9 +239,50 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             ``"age"``, ``("age", "sex")``, ``"age × sex"``, or ``()`` for the constant.
         output : label, optional
             Of which latent function; see `output_model`.
+        scale : {"link", "response"}, default="link"
+            ``"link"``: the component itself, in log odds, log rates, or units of the response
+            where there is no link. ``"response"``: the expected response (probability, rate) of
+            the constant and this component, all others at their mean of 0, averaged over the
+            posterior; with ``()`` it is the base rate.
         """
+        check_choice("scale", scale, ("link", "response"))
         model = self.output_model(output)
+        if scale == "response":
+            part = ComponentResponse(self._fitted(), output, model.term(term))
+            return part.moments(model.encode(X))
         return model.component(X, model.term(term))
+
+    def component_interval(
+        self,
+        X: Any,
+        term: Any,
+        coverage: float = 0.9,
+        output: Label | None = None,
+        *,
+        scale: str = "link",
+    ) -> Array:
+        """Return the central posterior interval of `component`, ``[n, 2]``.
+
+        On the response scale its ends are quantiles of the transformed function, so probabilities
+        stay between 0 and 1 and rates positive.
+
+        Parameters
+        ----------
+        X, term, output, scale
+            As in `component`.
+        coverage : float, default=0.9
+            Posterior probability of the interval.
+        """
+        check_choice("scale", scale, ("link", "response"))
+        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r}: give a number strictly between 0 and 1")
+        tails = np.array([0.5 - coverage / 2, 0.5 + coverage / 2])
+        model = self.output_model(output)
+        if scale == "response":
+            part = ComponentResponse(self._fitted(), output, model.term(term))
+            return part.quantiles(model.encode(X), tails.tolist())
+        mean, sd = model.component(X, model.term(term))
+        return np.asarray(mean[:, None] + sd[:, None] * norm.ppf(tails))
 
     def transform(self, X: Any) -> Array:
         """Return the kept components (or the largest ones) at the rows of X, a column each.
@@ -286,7 +337,7 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def verdict_(self) -> Verdict:
         """Whether the fit can be trusted, and what it says, in plain text."""
         model = self._fitted()
-        totals = model.totals if model.posterior.kernel.orthogonal else None
+        totals = model.totals if model.posterior.orthogonal else None
         return make_verdict(model, totals)
 
     @property
@@ -330,7 +381,7 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     def _ranking(self, n_terms: int) -> Ranking:
         model = self._fitted()
         check_count("n_terms", n_terms, 0)
-        return rank_terms(model.posterior.keep(None), n_terms, blocks=model.blocks())
+        return rank_terms(model.posterior.keep(None), n_terms, variances=model.variances())
 
     def _curve_table(self, ranking: Ranking, curve: Sequence[tuple[int, float, float]]) -> Table:
         return Table(
@@ -341,12 +392,6 @@ class BaseOAK(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 "metric": [value for _, _, value in curve],
             }
         )
-
-    def plot_components(self, X: Any = None, terms: Any = None, **options: Any) -> Any:
-        """Draw components with matplotlib; see `oakgp.explain.plot_components`."""
-        from oakgp.explain import plot_components
-
-        return plot_components(self, X, terms, **options)
 
     def compile(
         self, tol: float = 1e-3, terms: Sequence[Any] | None = None, *, bands: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,12 @@ from oakgp.model import Model
 from oakgp.table import Table
 from oakgp.targets import read_labels
 from oakgp.truncation import response_curve
+
+if TYPE_CHECKING:
+    from oakgp.stream.chunk import TargetType
+    from oakgp.stream.first_pass import FirstPass
+    from oakgp.stream.fitting import Target
+    from oakgp.stream.sketch import Check
 
 Array = NDArray[np.float64]
 
@@ -79,10 +85,14 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
         False leaves the base kernels unconstrained (components are then not identified).
-    engine : {"auto", "exact", "sparse"}, default="auto"
-        Exact inference, or the collapsed sparse bound with inducing points.
+    interactions : int or "auto", default="auto"
+        Most interactions that the basis engine may have; 0 leaves main effects only.
+    engine : {"auto", "exact", "sparse", "stochastic", "basis"}, default="auto"
+        Exact inference; a bound with inducing points, from all rows at once or from minibatches; or
+        a finite basis with terms up to order 3, whose cost does not depend on the number of rows
+        once these are summed. "auto" goes by rows and depth of interaction; ``verdict_`` says why.
     n_inducing : int, default=500
-        Inducing points of the sparse engine.
+        Inducing points of the sparse and the stochastic engine.
     max_iter : int, default=120
         Iterations of the optimiser.
     device : {"cpu", "cuda", "auto"}, default="cpu"
@@ -148,6 +158,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         forbidden_terms: Sequence[Any] = (),
         variant: str = "additive",
         orthogonal: bool = True,
+        interactions: int | str = "auto",
         engine: str = "auto",
         n_inducing: int = 500,
         max_iter: int = 120,
@@ -169,6 +180,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             forbidden_terms=forbidden_terms,
             variant=variant,
             orthogonal=orthogonal,
+            interactions=interactions,
             engine=engine,
             n_inducing=n_inducing,
             max_iter=max_iter,
@@ -221,6 +233,33 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             self._fit_rows(X, target, weights, likelihood=Softmax(len(classes)), names=names)
         self.classes_ = classes
         return self
+
+    _target_type: TargetType = "label"
+
+    def _check_roles(self, exposure: Any, offset: Any) -> None:
+        check_choice("link", self.link, tuple(LINKS))
+        if exposure is not None or offset is not None:
+            raise ValueError("a classifier has neither exposure nor offset: leave them out")
+
+    def _stream_check(self) -> Check | None:
+        return None
+
+    def _stream_target(self, found: FirstPass) -> Target:
+        from oakgp.stream.fitting import Target
+
+        counted = sorted(found.response.classes.items())
+        names = [label for label, _ in counted]
+        classes, mass = np.array(names), np.array([total for _, (_, total) in counted])
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has only one class, {names[0]!r}: a classifier needs rows of at least two "
+                "classes (of positive weight)"
+            )
+        weights = self._class_weights(classes, np.arange(len(classes)), mass)
+        self.classes_ = classes
+        if len(classes) == 2:
+            return Target(LINKS[self.link](), names[1:], weights.tolist())
+        return Target(Softmax(len(classes)), names, weights.tolist())
 
     def _class_weights(self, classes: NDArray[Any], codes: NDArray[Any], weights: Array) -> Array:
         """Return the weight of each class; balanced ones count rows by their weights."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ from oakgp.sensitivity import metric_curve
 from oakgp.table import Table
 from oakgp.targets import read_offset, read_response
 from oakgp.truncation import response_curve, root_mean_squared_error
+
+if TYPE_CHECKING:
+    from oakgp.stream.first_pass import FirstPass
+    from oakgp.stream.fitting import Target
+    from oakgp.stream.sketch import Check
 
 Array = NDArray[np.float64]
 
@@ -84,10 +89,14 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
         False leaves the base kernels unconstrained (components are then not identified).
-    engine : {"auto", "exact", "sparse"}, default="auto"
-        Exact inference, or the collapsed sparse bound with inducing points.
+    interactions : int or "auto", default="auto"
+        Most interactions that the basis engine may have; 0 leaves main effects only.
+    engine : {"auto", "exact", "sparse", "stochastic", "basis"}, default="auto"
+        Exact inference; a bound with inducing points, from all rows at once or from minibatches; or
+        a finite basis with terms up to order 3, whose cost does not depend on the number of rows
+        once these are summed. "auto" goes by rows and depth of interaction; ``verdict_`` says why.
     n_inducing : int, default=500
-        Inducing points of the sparse engine.
+        Inducing points of the sparse and the stochastic engine.
     max_iter : int, default=120
         Iterations of the optimiser.
     device : {"cpu", "cuda", "auto"}, default="cpu"
@@ -148,6 +157,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         forbidden_terms: Sequence[Any] = (),
         variant: str = "additive",
         orthogonal: bool = True,
+        interactions: int | str = "auto",
         engine: str = "auto",
         n_inducing: int = 500,
         max_iter: int = 120,
@@ -169,6 +179,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             forbidden_terms=forbidden_terms,
             variant=variant,
             orthogonal=orthogonal,
+            interactions=interactions,
             engine=engine,
             n_inducing=n_inducing,
             max_iter=max_iter,
@@ -222,6 +233,19 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         weights = self._checked_weights(X, target, sample_weight)
         shift = self._offset(len(target), exposure, offset)
         return self._fit_rows(X, target, weights, likelihood=likelihood, offset=shift)
+
+    def _check_roles(self, exposure: Any, offset: Any) -> None:
+        self._likelihood()
+        self._offset(1, None if exposure is None else 1.0, None)
+
+    def _stream_target(self, found: FirstPass) -> Target:
+        from oakgp.stream.fitting import Target
+
+        return Target(self._likelihood())
+
+    def _stream_check(self) -> Check | None:
+        likelihood = self._likelihood()
+        return None if likelihood is None else likelihood.check
 
     def _offset(self, n: int, exposure: Any, offset: Any) -> Array | None:
         """Return offset + log exposure, ``[n]``; None when neither is given."""

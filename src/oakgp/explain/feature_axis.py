@@ -95,12 +95,18 @@ class LevelAxis:
         Their coordinates; NaN for "missing".
     shares
         Their frequencies.
+    counts
+        How many rows they have.
+    ordered
+        Whether their order means something: of numbers, of booleans, or declared.
     """
 
     name: str
     labels: tuple[str, ...]
     codes: Array
     shares: Array
+    counts: Array
+    ordered: bool
 
     def slices(self, count: int) -> list[tuple[str, float]]:
         """Return label and coordinate of the most frequent levels."""
@@ -110,7 +116,8 @@ class LevelAxis:
     def take(self, index: NDArray[np.intp]) -> LevelAxis:
         """Return the axis with some of the levels only."""
         labels = tuple(self.labels[k] for k in index)
-        return LevelAxis(self.name, labels, self.codes[index], self.shares[index])
+        parts = self.codes[index], self.shares[index], self.counts[index]
+        return LevelAxis(self.name, labels, *parts, self.ordered)
 
 
 FeatureAxis: TypeAlias = NumericAxis | LevelAxis
@@ -145,11 +152,21 @@ def _level_axis(column: ModelColumn, source: CategoricalColumn, values: Array | 
         labels.append(MISSING)
         codes = np.r_[codes, np.nan]
     shares = column.feature.measure.atoms[1]
+    counts = np.array([*source.counts, *[source.n_missing] * kernel.has_missing], dtype=np.float64)
     if values is not None:
         rows = np.where(np.isnan(values), kernel.n_levels, values)
         rows = rows[(rows >= 0) & (rows < kernel.n_known)].astype(np.intp)
-        shares = np.bincount(rows, minlength=kernel.n_known) / max(1, len(values))
-    return LevelAxis(column.feature.name, tuple(labels), codes, shares)
+        counts = np.bincount(rows, minlength=kernel.n_known).astype(np.float64)
+        shares = counts / max(1, len(values))
+    ordered = _in_an_order(source)
+    return LevelAxis(column.feature.name, tuple(labels), codes, shares, counts, ordered)
+
+
+def _in_an_order(source: CategoricalColumn) -> bool:
+    """Whether the levels are no mere names: those are text in the order of the alphabet."""
+    names = source.levels[:-1] if source.pooled else source.levels
+    texts = [name for name in names if isinstance(name, str)]
+    return len(texts) < len(names) or texts != sorted(texts)
 
 
 def _numeric_axis(column: ModelColumn, values: Array | None) -> NumericAxis:

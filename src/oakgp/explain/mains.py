@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, LevelAxis, NumericAxis
 from oakgp.explain.style import (
+    FAINT,
     INK,
     MISSING,
     PALE,
@@ -31,6 +34,8 @@ _FLOOR = 0.16  # of a panel's height belongs to the histogram below the curve
 _MAX_LEVELS = 20
 _LABEL = 22  # characters beside a panel's height
 _TURNED = 18  # characters of a level's name below a panel, turned upright
+_UPRIGHT = 8  # numbers of rows that stand side by side; more are turned
+_OUTER: Any = {"color": INK, "alpha": 0.35, "linewidth": 0.8, "zorder": 2.5}
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,19 @@ class Settings:
         Points of a curve.
     bands
         Half-width of bands and error bars, in standard deviations.
+    simultaneous
+        Whether main effects have a second band, which holds the whole curve with the probability
+        with which the first one holds a single value.
     """
 
     n_grid: int
     bands: float
+    simultaneous: bool = False
+
+    @property
+    def coverage(self) -> float:
+        """Probability with which a band holds a value."""
+        return 2.0 * NormalDist().cdf(self.bands) - 1.0
 
 
 def draw_main(ax: Axes, component: Component, i: int, axis: FeatureAxis, how: Settings) -> None:
@@ -62,7 +76,22 @@ def _draw_curve(ax: Axes, component: Component, i: int, axis: NumericAxis, how: 
     draw_histogram(ax, axis)
     zero_line(ax)
     draw_line(ax, component, i, axis, how, INK)
+    if how.simultaneous:
+        _draw_outer_band(ax, component, i, axis, how)
     finish_numeric(ax, axis)
+
+
+def _draw_outer_band(
+    ax: Axes, component: Component, i: int, axis: NumericAxis, how: Settings
+) -> None:
+    """Draw the band that holds the whole curve, and "missing", at once."""
+    grid = axis.grid(how.n_grid)
+    at = np.r_[axis.coordinates(grid), [np.nan] * axis.has_missing]
+    _, low, high = component.band({i: at}, component.simultaneous_factor({i: at}, how.coverage))
+    n = len(grid)
+    ax.fill_between(grid, low[:n], high[:n], color=INK, alpha=0.1, linewidth=0, zorder=1.5)
+    if axis.has_missing:
+        ax.vlines(axis.missing_at, low[n:], high[n:], **_OUTER)
 
 
 def draw_line(
@@ -80,20 +109,21 @@ def draw_line(
     ``shift`` moves that point sideways (in widths of a marker), so that several do not overlap.
     """
     grid = axis.grid(how.n_grid)
-    mean, sd = component({i: axis.coordinates(grid)})
-    half = how.bands * sd
-    ax.fill_between(grid, mean - half, mean + half, color=color, alpha=0.2, linewidth=0, zorder=2)
+    mean, low, high = component.band({i: axis.coordinates(grid)}, how.bands)
+    ax.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0, zorder=2)
     ax.plot(grid, mean, color=color, linewidth=1.4, label=label, zorder=3)
     if axis.has_missing:
-        mean, sd = component({i: np.array([np.nan])})
+        mean, low, high = component.band({i: np.array([np.nan])}, how.bands)
         at = axis.missing_at + 0.015 * shift * (axis.high - axis.low)
-        draw_points(ax, np.array([at]), mean, how.bands * sd, color)
+        draw_points(ax, np.array([at]), mean, (low, high), color)
 
 
-def draw_points(ax: Axes, at: Array, mean: Array, half: Array, color: str) -> None:
-    """Draw means with error bars."""
+def draw_points(ax: Axes, at: Array, mean: Array, ends: tuple[Array, Array], color: str) -> None:
+    """Draw means with error bars from the lower to the upper ends."""
+    # The mean of a skewed distribution may lie outside a narrow central interval.
+    reach = np.maximum([mean - ends[0], ends[1] - mean], 0.0)
     ax.errorbar(
-        at, mean, half, fmt="o", color=color, markersize=3.2, elinewidth=1.1, capsize=2.0, zorder=3
+        at, mean, reach, fmt="o", color=color, markersize=3.2, elinewidth=1.1, capsize=2.0, zorder=3
     )
 
 
@@ -151,18 +181,46 @@ def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room:
 
 
 def _draw_levels(ax: Axes, component: Component, i: int, axis: LevelAxis, how: Settings) -> None:
-    mean, sd = component({i: axis.codes})
+    mean, *ends = component.band({i: axis.codes}, how.bands)
+    factor = component.simultaneous_factor({i: axis.codes}, how.coverage)
+    ends += component.band({i: axis.codes}, factor)[1:]
     name, suffix = axis.name, ""
     if len(axis.codes) > _MAX_LEVELS:
         chosen = np.sort(np.argsort(-np.abs(mean) * axis.shares, kind="stable")[:_MAX_LEVELS])
         suffix = f" ({_MAX_LEVELS} of {len(axis.codes)} levels)"
-        axis, mean, sd = axis.take(chosen), mean[chosen], sd[chosen]
+        axis, mean, ends = axis.take(chosen), mean[chosen], [end[chosen] for end in ends]
+    if not axis.ordered:
+        missing = np.isnan(axis.codes)
+        order = np.lexsort((mean, missing))  # by effect, "missing" last
+        axis, mean, ends = axis.take(order), mean[order], [end[order] for end in ends]
     at = np.arange(len(mean), dtype=np.float64)
     draw_floor(ax, at, axis.shares, 0.7)
+    _write_counts(ax, at, axis)
     zero_line(ax)
-    draw_points(ax, at, mean, how.bands * sd, INK)
+    draw_points(ax, at, mean, (ends[0], ends[1]), INK)
+    if how.simultaneous:
+        ax.vlines(at, ends[2], ends[3], **_OUTER)
     finish_levels(ax, axis)
     ax.set_xlabel(literal(name, 40 - len(suffix)) + suffix)
+
+
+def _write_counts(ax: Axes, at: Array, axis: LevelAxis) -> None:
+    """Write how many rows a level has above its bar on the floor of the panel."""
+    tops = 0.9 * _FLOOR * axis.shares / max(float(axis.shares.max()), 1e-300)
+    turned = len(at) > _UPRIGHT
+    for place, top, count in zip(at, tops, axis.counts, strict=True):
+        ax.text(
+            place,
+            top + 0.008,
+            f"{count:,.0f}",
+            transform=ax.get_xaxis_transform(),
+            ha="center",
+            va="bottom",
+            size=5.0 if turned else 5.8,
+            rotation=90 if turned else 0,
+            color=FAINT,
+            zorder=1,
+        )
 
 
 def finish_levels(ax: Axes, axis: LevelAxis, *, vertical: bool = False, room: int = 40) -> None:

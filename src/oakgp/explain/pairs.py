@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib import colormaps
@@ -115,7 +116,7 @@ class Surface(Pair):
         points: tuple[Array, Array] | None,
     ) -> None:
         self.a, self.b, self.points = a, b, points
-        self.effect = component.model.effect
+        self.effect = component.effect
         count = max(20, how.n_grid // 3)
         self.x, self.y = a.grid(count), b.grid(count)
         along = np.r_[a.coordinates(self.x), [np.nan] * a.has_missing]
@@ -208,7 +209,7 @@ class Lines(Pair):
         labels = level_texts(self.b.labels, 12)
         for k, (label, code) in enumerate(zip(labels, self.b.codes, strict=True)):
             at = {**self.component.at, self.j: float(code)}
-            line = Component(self.component.model, self.component.term, at)
+            line = replace(self.component, at=at)
             draw_line(ax, line, self.i, self.a, self.how, LINES[k], label, k - middle)
         finish_numeric(ax, self.a, room=room)
 
@@ -241,7 +242,7 @@ class Tiles(Pair):
         self, component: Component, i: int, a: LevelAxis, j: int, b: LevelAxis, how: Settings
     ) -> None:
         self.all_a, self.all_b, self.bands = a, b, how.bands
-        self.effect = component.model.effect
+        self.effect = component.effect
         self.all_mean, self.all_sd = component.grid(i, a.codes, j, b.codes)
         self.limit = float(np.abs(self.all_mean).max())
         self.weight: Array = np.abs(self.all_mean) * b.shares[:, None] * a.shares

@@ -14,7 +14,8 @@ from matplotlib.gridspec import GridSpec
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from oakgp.checks import check_count
+from oakgp.checks import check_choice, check_count, check_flag
+from oakgp.component_response import ComponentResponse
 from oakgp.explain.component import Component
 from oakgp.explain.feature_axis import FeatureAxis, NumericAxis, feature_axis
 from oakgp.explain.layout import Cell, place
@@ -24,7 +25,6 @@ from oakgp.explain.slices import slices
 from oakgp.explain.style import STYLE, percent, term_text
 from oakgp.kernels.terms import Term
 from oakgp.model import Label, Model
-from oakgp.sensitivity.quadratic import PairBlocks
 
 Array = NDArray[np.float64]
 
@@ -41,8 +41,10 @@ def plot_components(
     max_terms: int = 9,
     n_grid: int = 120,
     bands: float = 2.0,
+    simultaneous: bool = True,
     columns: int = 3,
     output: Label | None = None,
+    scale: str = "link",
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw components of a fitted model, a panel for each.
@@ -63,11 +65,18 @@ def plot_components(
         Points of a curve; a surface has a third of them a side.
     bands : float, default=2.0
         Half-width of bands and error bars, in posterior standard deviations.
+    simultaneous : bool, default=True
+        Whether main effects have a second, paler band: it holds the whole curve with the
+        probability with which the inner one holds any single value of it.
     columns : int, default=3
         Panels side by side; a component of three or more features takes the place of two.
     output : label, optional
         Which latent function: a class, where there are three or more; ``"log noise"``. The first
         one when not given, except of classes.
+    scale : {"link", "response"}, default="link"
+        ``"response"`` draws by how much the expected response (probability, rate) differs from the
+        base rate where all other components stand at their mean of 0; see
+        `oakgp.OAKRegressor.component`.
     figure : matplotlib figure or subfigure, optional
         Where to draw; a new figure when not given.
 
@@ -78,15 +87,19 @@ def plot_components(
 
     Notes
     -----
-    Numeric features are drawn in their own units, categorical ones by level, and "missing" apart
-    from both. Two numeric features give a surface; a numeric and a categorical one give lines; two
-    categorical ones give tiles with mean and standard deviation. Surfaces and tiles are dotted
-    where the band includes 0. Values far from all others are out of the picture.
+    Numeric features are drawn in their own units, categorical ones by level (names in the order of
+    their effects, with the number of rows), and "missing" apart from both. Two numeric features
+    give a surface; a numeric and a categorical one give lines; two categorical ones give tiles with
+    mean and standard deviation. Surfaces and tiles are dotted where the band includes 0. Values far
+    from all others are out of the picture.
     A component of three or more features is shown over two of them, at three values of the others.
     """
-    model = fitted_model(estimator).of(output)
+    whole = fitted_model(estimator)
+    model = whole.of(output)
+    check_choice("scale", scale, ("link", "response"))
     check_count("n_grid", n_grid, 2)
     check_count("columns", columns, 1)
+    check_flag("simultaneous", simultaneous)
     if not isinstance(bands, Real) or not 0 <= bands < np.inf:
         raise ValueError(f"bands={bands!r}: give a number of standard deviations, 0 or more")
     chosen, shares = _chosen(model, terms, max_terms)
@@ -95,7 +108,7 @@ def plot_components(
     axes: dict[int, FeatureAxis] = {
         i: feature_axis(model, i, None if encoded is None else encoded[:, i]) for i in used
     }
-    how = Settings(n_grid, bands)
+    how = Settings(n_grid, bands, simultaneous)
     spans = [1 if len(term) < 3 else 2 for term in chosen]
     cells = place(spans, max(columns, *spans))
     height, width = max(c.row for c in cells) + 1, max(c.column + c.span for c in cells)
@@ -107,15 +120,16 @@ def plot_components(
         grid = figure.add_gridspec(height, width, height_ratios=heights, width_ratios=widths)
         for term, share, cell in zip(chosen, shares, cells, strict=True):
             title = _title(model, term, share, cell)
-            component = Component(model, term, {})
+            part = ComponentResponse(whole, output, term) if scale == "response" else None
+            component = Component(model, term, {}, part)
             if len(term) == 1:
-                (ax,) = _panels(figure, grid, cell, 0, model.effect)
+                (ax,) = _panels(figure, grid, cell, 0, component.effect)
                 draw_main(ax, component, term[0], axes[term[0]], how)
                 ax.set_title(title)
             else:
                 views = _views(component, axes, how, encoded)
                 _draw_views(
-                    _panels(figure, grid, cell, len(views), model.effect), title, views, cell
+                    _panels(figure, grid, cell, len(views), component.effect), title, views, cell
                 )
     return figure
 
@@ -134,7 +148,7 @@ def fitted_model(estimator: Any) -> Model:
 
 def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[float | None]]:
     """Return the terms to draw and their shares (None for a model that is not orthogonal)."""
-    orthogonal = model.posterior.kernel.orthogonal
+    orthogonal = model.posterior.orthogonal
     if terms is not None:
         specs = [terms] if isinstance(terms, (str, int)) else list(terms)
         chosen = list(dict.fromkeys(model.term(spec) for spec in specs))
@@ -145,9 +159,7 @@ def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[
             )
         return chosen, _shares(model, chosen) if orthogonal else [None] * len(chosen)
     check_count("max_terms", max_terms, 1)
-    mains: list[Term] = [
-        (i,) for i in range(len(model.columns)) if (i,) in model.posterior.kernel.terms
-    ]
+    mains: list[Term] = [(i,) for i in range(len(model.columns)) if (i,) in model.posterior.terms]
     if not orthogonal:
         return mains[:max_terms], [None] * len(mains[:max_terms])
     ranking = model.sobol.ranking
@@ -160,16 +172,10 @@ def _chosen(model: Model, terms: Any, max_terms: int) -> tuple[list[Term], list[
 
 
 def _shares(model: Model, terms: Sequence[Term]) -> list[float | None]:
-    """Return the Sobol indices of any terms, small ones too: sigma_r^4 a^T L_u a over the total."""
-    posterior = model.posterior
-    variances = np.zeros(len(terms))
-    squares = posterior.features.weights.order_variances**2
-    for pairs in PairBlocks(posterior):
-        for k, term in enumerate(terms):
-            product = pairs.matrices[list(term)].prod(dim=0)
-            variances[k] += float(squares[len(term)] * (pairs.weights @ product))
-    total = model.totals.variance
-    return [max(0.0, float(v)) / total if total > 0 else 0.0 for v in variances]
+    """Return the Sobol indices of any terms, small ones too."""
+    variances = model.variances()
+    total = variances.totals().variance
+    return [v / total if total > 0 else 0.0 for v in variances.of(terms).tolist()]
 
 
 def _title(model: Model, term: Term, share: float | None, cell: Cell) -> str:

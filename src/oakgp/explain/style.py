@@ -48,6 +48,7 @@ STYLE: Any = {
 
 INK = "#1b4f8a"  # means
 PALE = "#dfe3e8"  # what lies in the background: histograms, bars
+FAINT = "#70757c"  # numbers in the background
 RULE = "#8a8f96"  # zero lines, separators
 #: Lines of several levels: distinct for the colour-blind too (Okabe and Ito).
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9")

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from oakgp.edits.apply import unedited
 from oakgp.export.columns import read_columns
-from oakgp.export.entries import count, entry, number, present, require, term, terms, texts
-from oakgp.export.latents import map_tensors, read_posterior, weight_tensors
+from oakgp.export.edits import describe_edits, restore_edits
+from oakgp.export.engines import format_of, read_format
+from oakgp.export.entries import count, entry, number, present, require, terms, texts
 from oakgp.export.response import (
     describe_classes,
     describe_response,
     read_classes,
-    read_kept,
     read_response,
     response_tensors,
     split_tensors,
 )
 from oakgp.export.settings import plain, restored
-from oakgp.kernels.additive import AdditiveKernel
-from oakgp.kernels.terms import Block, TermSet
 from oakgp.model import Facts, Model
-from oakgp.model_columns import ModelColumn
 
 if TYPE_CHECKING:
     from oakgp.estimators.base import BaseOAK
@@ -42,8 +40,9 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
     name = type(estimator).__name__
     if name not in ESTIMATORS:
         raise TypeError(f"{name} cannot be saved; these can: {', '.join(ESTIMATORS)}")
-    model = estimator._fitted()
-    kernel = model.posterior.kernel
+    whole = estimator._fitted()
+    model = unedited(whole)
+    engine = format_of(model.posterior)
     names = getattr(estimator, "feature_names_in_", None)
     description = {
         "estimator": name,
@@ -52,11 +51,7 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "dropped_variance": getattr(estimator, "dropped_variance_", None),
         "schema": model.schema.to_dict(),
         "columns": [column.to_dict() for column in model.columns],
-        "kernel": {
-            "orthogonal": kernel.orthogonal,
-            "n_features": kernel.terms.n_features,
-            "blocks": [asdict(block) for block in kernel.terms.blocks],
-        },
+        engine.key: engine.describe(),
         "center": model.center,
         "scale": model.scale,
         "noise": model.posterior.noise,
@@ -66,11 +61,9 @@ def describe(estimator: BaseOAK) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "response": describe_response(model),
         "classes": describe_classes(getattr(estimator, "classes_", None)),
     }
-    tensors = {
-        **map_tensors(model.posterior.features),
-        **weight_tensors(model.posterior),
-        **response_tensors(model),
-    }
+    if (edits := describe_edits(whole)) is not None:
+        description["edits"] = edits
+    tensors = {**engine.tensors(model.posterior, None), **response_tensors(model)}
     return description, {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
 
 
@@ -82,31 +75,32 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> BaseOAK:
     require(name in ESTIMATORS, f"it holds the unknown estimator {name!r}; update oakgp")
     settings = entry(description, "settings", dict)
     schema, columns = read_columns(description)
-    kernel = _kernel(entry(description, "kernel", dict), columns)
+    own, of_response = split_tensors(tensors)
+    engine = read_format(description, columns, own)
     noise, scale = number(description, "noise"), number(description, "scale")
     has_response = present(description, "response") is not None
     require(scale > 0, "scale is not positive")
     require(noise == 0 if has_response else noise > 0, "the noise is not positive")
-    own, of_response = split_tensors(tensors)
     estimator: BaseOAK = getattr(estimators, name)(**{k: restored(v) for k, v in settings.items()})
     model = Model(
         schema=schema,
         columns=columns,
-        posterior=read_posterior(kernel, own, noise, read_kept(description, kernel.terms)),
+        posterior=engine.read(own, noise, engine.read_kept(description), None),
         center=number(description, "center"),
         scale=scale,
         facts=_facts(entry(description, "facts", dict)),
-        forced=terms(description, "forced", kernel.n_features, kernel.terms),
+        forced=terms(description, "forced", engine.terms.n_features, engine.terms),
     )
     classes = read_classes(present(description, "classes"))
     require((classes is not None) == (name == "OAKClassifier"), "the classes do not fit")
     require(has_response or not of_response, "there are tensors of a response, but no response")
     if has_response:
-        model = read_response(model, entry(description, "response", dict), of_response, classes)
+        own_response = entry(description, "response", dict)
+        model = read_response(model, engine, own_response, of_response, classes)
     require(classes is None or has_response, "a classifier has no likelihood")
     if classes is not None:
         estimator.classes_ = classes
-    estimator.model_ = model
+    estimator.model_ = restore_edits(model, description)
     estimator.n_iter_ = estimator.model_.facts.n_evaluations
     estimator.n_features_in_ = len(schema.columns)
     if present(description, "feature_names_in") is not None:
@@ -117,25 +111,6 @@ def restore(description: dict[str, Any], tensors: dict[str, Tensor]) -> BaseOAK:
         estimator.dropped_variance_ = number(description, "dropped_variance")
         require(0 <= estimator.dropped_variance_ <= 1, "the dropped variance is no share")
     return estimator
-
-
-def _kernel(d: dict[str, Any], columns: tuple[ModelColumn, ...]) -> AdditiveKernel:
-    n = count(d, "n_features")
-    require(n == len(columns), f"the kernel has {n} features, but there are {len(columns)} columns")
-    blocks = []
-    for b in entry(d, "blocks", list):
-        mandatory = term(present(b, "mandatory"), "mandatory", n)
-        optional = term(present(b, "optional"), "optional", n)
-        order = count(b, "max_order")
-        require(
-            not set(mandatory) & set(optional) and len(mandatory) <= order <= n,
-            f"a block of terms holds {b!r:.60}, which cannot be",
-        )
-        blocks.append(Block(mandatory, optional, order))
-    found = TermSet(n, tuple(blocks))
-    require(() in found, "the constant is not among the terms")
-    features = tuple(column.feature for column in columns)
-    return AdditiveKernel(features, found, entry(d, "orthogonal", bool))
 
 
 def _facts(d: dict[str, Any]) -> Facts:

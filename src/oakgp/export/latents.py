@@ -11,12 +11,12 @@ from oakgp.export.entries import ModelFileError, require
 from oakgp.kernels import CategoricalKernel
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.terms import Term
-from oakgp.posterior import KernelMap, Posterior
+from oakgp.posterior import KernelMap, KernelPosterior
 
 _TURNED = "whitener_transposed"
 
 
-def weight_tensors(posterior: Posterior) -> dict[str, Tensor]:
+def weight_tensors(posterior: KernelPosterior) -> dict[str, Tensor]:
     """Return the tensors of q: what the classes of a softmax do not share."""
     return {"mean_weights": posterior.mean_weights, **_by_layout(posterior.whitener)}
 
@@ -42,7 +42,7 @@ def read_posterior(
     noise: float,
     kept: tuple[Term, ...] | None,
     features: KernelMap | None = None,
-) -> Posterior:
+) -> KernelPosterior:
     """Return a posterior, once all its tensors are known to be sound.
 
     ``features`` are those of another latent function that this one shares.
@@ -57,7 +57,7 @@ def read_posterior(
         require(not repeated, f"these tensors are too many: {', '.join(repeated)}")
         tensors.update(map_tensors(features))
     parameters = _parameters(kernel, tensors)
-    return Posterior(
+    return KernelPosterior(
         features or KernelMap(kernel, parameters, tensors["anchors"]),
         tensors["mean_weights"],
         tensors["whitener"],

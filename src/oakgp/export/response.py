@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oakgp.export.entries import ModelFileError, entry, number, present, require, terms
-from oakgp.export.latents import map_tensors, read_posterior, weight_tensors
-from oakgp.kernels.terms import Term, TermSet
+from oakgp.export.engines import EngineFormat, format_of
+from oakgp.export.entries import ModelFileError, entry, number, require
 from oakgp.likelihoods import likelihood_from_dict
 from oakgp.model import Model, with_response
 from oakgp.response import Response
@@ -54,21 +53,13 @@ def read_classes(values: Any) -> NDArray[Any] | None:
     return classes
 
 
-def read_kept(description: dict[str, Any], known: TermSet) -> tuple[Term, ...] | None:
-    """Return the kept terms; None for all."""
-    if present(description, "kept") is None:
-        return None
-    kept = terms(description, "kept", known.n_features, known)
-    require(() in kept, "the constant is not among the kept terms")
-    return kept
-
-
 def describe_response(model: Model) -> dict[str, Any] | None:
     """Return the response of a model as JSON-safe values; None for a Gaussian one."""
     response = model.response
     if response is None:
         return None
-    shared = [m.posterior.features is model.posterior.features for m in model.others]
+    engine = format_of(model.posterior)
+    shared = [engine.shares(m.posterior, model.posterior) for m in model.others]
     return {
         "likelihood": response.likelihood.to_dict(),
         "center": response.center,
@@ -88,13 +79,11 @@ def response_tensors(model: Model) -> dict[str, Tensor]:
         "response.levels": model.response.levels,
         "response.parameters": model.response.parameters,
     }
+    engine = format_of(model.posterior)
     for k, other in enumerate(model.others, start=1):
-        tensors = weight_tensors(other.posterior)
-        if other.posterior.features is not model.posterior.features:
-            # Memory of their own: safetensors refuses what two names share.
-            own = map_tensors(other.posterior.features)
-            tensors |= {name: tensor.clone() for name, tensor in own.items()}
-        found |= {f"latent{k}.{name}": tensor for name, tensor in tensors.items()}
+        tensors = engine.tensors(other.posterior, model.posterior)
+        # Memory of their own: safetensors refuses what two names share.
+        found |= {f"latent{k}.{name}": tensor.clone() for name, tensor in tensors.items()}
     return found
 
 
@@ -115,6 +104,7 @@ def split_tensors(
 
 def read_response(
     model: Model,
+    engine: EngineFormat,
     d: dict[str, Any],
     groups: dict[str, dict[str, Tensor]],
     classes: NDArray[Any] | None,
@@ -128,10 +118,9 @@ def read_response(
     require(set(groups) == wanted, f"there are tensors of {sorted(groups)}, not {sorted(wanted)}")
     posteriors = [model.posterior]
     for k, other in enumerate(others, start=1):
-        shared = model.posterior.features if entry(other, "shares", bool) else None
-        kernel = model.posterior.kernel
-        kept = read_kept(other, kernel.terms)
-        posteriors.append(read_posterior(kernel, groups[f"latent{k}"], 0.0, kept, shared))
+        shared = model.posterior if entry(other, "shares", bool) else None
+        kept = engine.read_kept(other)
+        posteriors.append(engine.read(groups[f"latent{k}"], 0.0, kept, shared))
     tensors, n_parameters = groups["response"], len(likelihood.parameter_names)
     require(set(tensors) == {"levels", "parameters"}, "the response has other tensors")
     levels, parameters = tensors["levels"], tensors["parameters"]

@@ -21,7 +21,11 @@ def finite(x: ArrayLike) -> Array:
 
 
 def checked(x: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array | None]:
-    """Give the rows of positive weight, and their weights over the largest one (or None)."""
+    """Give the rows of positive weight, and their weights scaled below 1 (or None).
+
+    The scale is a power of two, so that counts stay exact: a column and its distinct values with
+    their counts give the same flow, to the bit.
+    """
     column = np.asarray(x, dtype=np.float64)
     if column.ndim != 1 or column.size == 0:
         raise ValueError(
@@ -47,7 +51,7 @@ def checked(x: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array | Non
             f"is {mass.min()}, their largest {mass.max()}. Mend or drop those rows."
         )
     used = mass > 0
-    return column[used], mass[used] / mass.max()
+    return column[used], np.ldexp(mass[used], -int(np.frexp(mass.max())[1]))
 
 
 def distribution(column: Array, mass: Array | None) -> tuple[Array, Array]:

@@ -22,6 +22,7 @@ from oakgp.flows.columns import (
     finite,
     level_positions,
 )
+from oakgp.flows.interpolation import interpolate
 
 _MAX_KNOTS = 256
 # Two knots closer than this in z (weights of 1e-17 do that) are one: 0/0 in the interpolation.
@@ -63,8 +64,12 @@ class NormalScore(Flow):
     def forward(self, x: ArrayLike) -> Array:
         """Map values to z; see `Flow.forward`."""
         column = finite(x)
-        over, under = self._beyond(column)
-        return np.asarray(self._inside(column) + np.log1p(over) - np.log1p(under))
+        z = self._inside(column)
+        outside = (column < self.knots[0]) | (column > self.knots[-1])
+        if outside.any():
+            over, under = self._beyond(column[outside])
+            z[outside] += np.log1p(over) - np.log1p(under)
+        return z
 
     def inverse(self, z: ArrayLike) -> Array:
         """Map z to values; see `Flow.inverse`."""
@@ -103,10 +108,8 @@ class NormalScore(Flow):
         if knots.size == 1:
             return np.where(np.isnan(column), np.nan, scores[0])
         shrink, gap = _gaps(knots)
-        cell = _cell(knots, column)
-        near = np.clip(column, knots[0], knots[-1])
-        part = (shrink[cell] * near - (shrink * knots[:-1])[cell]) / gap[cell]
-        return np.asarray(scores[cell] + part * np.diff(scores)[cell])
+        inside = interpolate(column.ravel(), knots, scores, shrink, gap)
+        return inside.reshape(column.shape)
 
     def _beyond(self, column: Array) -> tuple[Array, Array]:
         """Give the distances above the last and below the first knot, in their widths."""

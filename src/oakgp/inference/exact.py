@@ -15,7 +15,7 @@ from torch import Tensor
 from oakgp.inference.cholesky import cholesky
 from oakgp.inference.data import TrainingData
 from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.posterior import KernelMap, Posterior
+from oakgp.posterior import KernelMap, KernelPosterior
 
 
 def inverse_factor(factor: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def negative_evidence(kernel: AdditiveKernel, parameters: Parameters, data: Trai
 
 def posterior(
     kernel: AdditiveKernel, parameters: Parameters, data: TrainingData
-) -> tuple[Posterior, float]:
+) -> tuple[KernelPosterior, float]:
     """Return the posterior over all components and the relative jitter that was needed."""
     parameters = parameters.detach()
     features = KernelMap(kernel, parameters, data.x)
@@ -82,4 +82,4 @@ def posterior(
     del matrix
     whitener = inverse_factor(factor)
     mean = whitener.T @ (whitener @ data.y)
-    return Posterior(features, mean, whitener, float(parameters.noise)), jitter
+    return KernelPosterior(features, mean, whitener, float(parameters.noise)), jitter

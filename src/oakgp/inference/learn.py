@@ -6,7 +6,7 @@ last iterations, on all rows (or through the sparse bound), place the optimum in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oakgp.inference.engines import Engine, Fitted, Objective
+from oakgp.inference.engines import Engine, Fitted, Objective, Variational
 from oakgp.inference.optimize import Optimum, minimise
+from oakgp.inference.stochastic.hyperparameters import Pace
 from oakgp.ops.threads import threads_for
 from oakgp.progress import step
 
@@ -57,6 +58,11 @@ class Schedule:
     finish_races
         Whether a further start that ends its race ahead, but not by enough to go on at once, goes
         on after all others have had their turn.
+    full_batch_rows
+        Largest number of rows for which ``engine="auto"`` means the sparse engine where sites are
+        iterated, and not minibatches.
+    pace
+        How minibatches are followed.
     """
 
     start_rows: int = 300
@@ -71,6 +77,8 @@ class Schedule:
     polish_rows: int = 20_000
     tolerance: float = 2e-2
     finish_races: bool = False
+    full_batch_rows: int = 50_000
+    pace: Pace = field(default_factory=Pace)
 
     def for_latents(self, count: int) -> Schedule:
         """Return the schedule for a likelihood with so many latent functions.
@@ -97,9 +105,9 @@ class Learned:
     fitted
         Posterior given all rows, and the likelihood's parameters.
     engine
-        ``"exact"`` or ``"sparse"``.
+        ``"exact"``, ``"sparse"`` or ``"stochastic"``.
     log_evidence
-        Log evidence (exact) or its bound (sparse) of the rows of the last stage, without priors.
+        Log evidence (exact) or its bound (else) of the rows of the last stage, without priors.
     evidence_rows
         How many rows that was.
     converged
@@ -201,7 +209,7 @@ class Learner(Generic[E]):
         All starts are followed on the main run's rows: with fewer, a simple function that misses
         the finer structure has the better evidence, and the run would stay there.
         """
-        rows = self._main_rows()
+        rows = self.main_rows()
         first, *others = (self._start(pair) for pair in self.schedule.starts)
         if trial is None or rows.n > self.schedule.start_rows:
             best = self._run(rows, first, self.schedule.max_iterations)
@@ -221,7 +229,8 @@ class Learner(Generic[E]):
             best = self._go_on(rows, best)
         return best
 
-    def _main_rows(self) -> E:
+    def main_rows(self) -> E:
+        """Return the rows of the main run."""
         if self.engine.n <= self.schedule.exact_rows:
             return self.engine
         return _subset(self.engine, self.schedule.middle_rows, self.seed + 1)
@@ -239,28 +248,79 @@ class Learner(Generic[E]):
         Parameters
         ----------
         engine
-            ``"exact"``, ``"sparse"``, or ``"auto"`` by the number of distinct rows.
+            ``"exact"``, ``"sparse"``, ``"stochastic"`` (of `Variational`), or ``"auto"`` by the
+            number of distinct rows.
         n_inducing
-            Inducing points of the sparse engine.
+            Inducing points of the last two.
         trial
             Where `trial` ended, to go on from there.
         """
         with step("learning hyperparameters"):
             run = self.main_run(trial)
         if engine == "auto":
-            engine = "exact" if self.engine.n <= self.schedule.exact_rows else "sparse"
+            engine = self._engine()
         if engine == "exact":
             with step("conditioning on all rows"):
                 return self._finish_exact(run)
+        if engine == "stochastic":
+            with step("learning from minibatches"):
+                return self._finish_stochastic(run.optimum, n_inducing)
         with step("learning with inducing points"):
             return self._finish_sparse(run.optimum, n_inducing)
 
+    def _engine(self) -> str:
+        """Return what ``"auto"`` stands for."""
+        if self.engine.n <= self.schedule.exact_rows:
+            return "exact"
+        iterated = isinstance(self.engine, Variational)
+        return (
+            "stochastic" if iterated and self.engine.n > self.schedule.full_batch_rows else "sparse"
+        )
+
     def _finish_exact(self, run: Run) -> Learned:
-        if self.engine.n > self._main_rows().n:
+        if self.engine.n > self.main_rows().n:
             run = self._run(self.engine, run.optimum.theta, self.schedule.max_iterations)
         return self._learned(run, "exact", self.engine.n, None)
 
     def _finish_sparse(self, optimum: Optimum, n_inducing: int) -> Learned:
+        schedule = self.schedule
+        few, run = self._first_sparse(optimum, n_inducing)
+        rows, stages = few, [schedule.sparse_iterations]
+        if self.engine.n > few.n:
+            stages.append(schedule.max_iterations)
+        for iterations in stages:  # inducing points follow the hyperparameters
+            run = self._sparse_stage(rows, run.optimum.theta, n_inducing, iterations, run.objective)
+            rows = _subset(self.engine, schedule.polish_rows, self.seed + 2)
+        inducing = self.engine.choose_inducing(run.optimum.theta, n_inducing, self.seed)
+        return self._learned(run, "sparse", rows.n, inducing)
+
+    def _finish_stochastic(self, optimum: Optimum, n_inducing: int) -> Learned:
+        """Learn under the sparse bound of few rows, then from minibatches of all."""
+        if not isinstance(self.engine, Variational):
+            raise TypeError("minibatches need the variational engine, whose rows have sites")
+        few, run = self._first_sparse(optimum, n_inducing)
+        run = self._sparse_stage(
+            few, run.optimum.theta, n_inducing, self.schedule.sparse_iterations, run.objective
+        )
+        fitted, found = self.engine.learn_in_batches(
+            run.optimum.theta,
+            n_inducing,
+            tolerance=self.schedule.tolerance,
+            seed=self.seed,
+            pace=self.schedule.pace,
+        )
+        return Learned(
+            fitted,
+            "stochastic",
+            found.conditioned.bound,
+            self.engine.n,
+            found.course.converged and fitted.converged,
+            self.n_evaluations + found.course.n_steps,
+            found.n_inducing,
+        )
+
+    def _first_sparse(self, optimum: Optimum, n_inducing: int) -> tuple[E, Run]:
+        """Return few rows and the start that the sparse bound of these prefers."""
         schedule = self.schedule
         few = _subset(self.engine, schedule.sparse_rows, self.seed + 2)
         # What the exact evidence of some rows favours may be more than the inducing points can
@@ -270,15 +330,7 @@ class Learner(Generic[E]):
             self._sparse_stage(few, theta, n_inducing, schedule.trial_iterations)
             for theta in starts
         ]
-        run = min(ends, key=lambda end: end.optimum.value)
-        rows, stages = few, [schedule.sparse_iterations]
-        if self.engine.n > few.n:
-            stages.append(schedule.max_iterations)
-        for iterations in stages:  # inducing points follow the hyperparameters
-            run = self._sparse_stage(rows, run.optimum.theta, n_inducing, iterations, run.objective)
-            rows = _subset(self.engine, schedule.polish_rows, self.seed + 2)
-        inducing = self.engine.choose_inducing(run.optimum.theta, n_inducing, self.seed)
-        return self._learned(run, "sparse", rows.n, inducing)
+        return few, min(ends, key=lambda end: end.optimum.value)
 
     def _sparse_stage(
         self,

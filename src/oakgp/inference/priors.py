@@ -41,6 +41,18 @@ class Priors:
     scale_spread: float
     noise: tuple[float, float] | None
 
+    def for_labels(self) -> Priors:
+        """Return the same priors for latent functions whose responses are class labels.
+
+        Labels have no noise variance that a rough function could take the place of: its evidence is
+        at best that of guessing by the class shares. So roughness needs no prior, which over many
+        features would outweigh what labels tell. And where classes part, log odds are large:
+        variances may be, too. The paper's priors stay as they were published.
+        """
+        if not self.whole_orders:
+            return self
+        return replace(self, order_rate=self.order_rate / 3.0, roughness=0.0)
+
     def in_units_of(self, variance: float) -> Priors:
         """Return the same priors for latent functions whose natural variance is not 1.
 

@@ -19,7 +19,7 @@ from oakgp.inference.cholesky import cholesky
 from oakgp.inference.data import TrainingData
 from oakgp.inference.exact import inverse
 from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.posterior import KernelMap, Posterior
+from oakgp.posterior import KernelMap, KernelPosterior
 
 #: Relative jitter of K_uu: the inducing points are chosen to be nearly independent, so little is
 #: needed, but without any the bound would follow rounding errors.
@@ -148,7 +148,7 @@ def best_noise(
 
 def posterior(
     kernel: AdditiveKernel, parameters: Parameters, data: TrainingData, inducing: Tensor
-) -> tuple[Posterior, float]:
+) -> tuple[KernelPosterior, float]:
     """Return the posterior over all components and the relative jitter that was needed.
 
     Predictive mean K_*u a and variance k_** - |W k_u*|^2 with W^T W = K_uu^-1 - (K_uu + K_uf S^-1
@@ -176,4 +176,4 @@ def posterior(
     whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
     mean = whitening.T @ (vectors @ ((vectors.T @ projected) / values))
     whitener = shrink[:, None] * (vectors.T @ whitening)
-    return Posterior(features, mean, whitener, float(parameters.noise)), jitter
+    return KernelPosterior(features, mean, whitener, float(parameters.noise)), jitter

@@ -29,7 +29,7 @@ from oakgp.inference.matching import Approximation, Matched, Target, match, surp
 from oakgp.inference.sites import Observations, Sites, parameter_gradient
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.likelihoods.base import Likelihood
-from oakgp.posterior import KernelMap, Posterior
+from oakgp.posterior import KernelMap, KernelPosterior
 
 #: In nats for each thousand rows: far below what hyperparameters are learned to.
 TOLERANCE = 1e-5
@@ -295,7 +295,7 @@ class VariationalObjective:
 
 def posterior(
     model: LatentModel, observations: Observations, sites: Sites, inducing: Tensor | None = None
-) -> tuple[list[Posterior], float]:
+) -> tuple[list[KernelPosterior], float]:
     """Return the posterior of each latent function and the largest relative jitter needed.
 
     Each is the posterior of the deviation from the level, without offset. Its ``noise`` is 0: what
@@ -319,6 +319,6 @@ def posterior(
     posteriors, jitter = [], 0.0
     for number, first, precision in zip(numbers, sites.first, sites.precision, strict=True):
         q = priors[number].condition(first, precision)
-        posteriors.append(Posterior(maps[number], *q.weights(), 0.0))
+        posteriors.append(KernelPosterior(maps[number], *q.weights(), 0.0))
         jitter = max(jitter, q.jitter)
     return posteriors, jitter

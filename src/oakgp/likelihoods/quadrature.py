@@ -55,6 +55,11 @@ def _gauss_hermite(count: int) -> tuple[Array, Array]:
     return nodes[keep], weights[keep] / weights[keep].sum()
 
 
+def gaussian_points(n_latents: int, count: int) -> Array:
+    """Return standard Gaussian points of equal weight, ``[L, count]``, the same at each call."""
+    return _sobol(n_latents, count)
+
+
 def _sobol(dimension: int, count: int) -> Array:
     """Return quasi-random Gaussian points whose moments up to the third are exact, ``[L, S]``."""
     engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=0)

@@ -41,6 +41,14 @@ def split_missing(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(missing, torch.zeros_like(x), x), missing
 
 
+def distinct_values(x: Array, mass: Array) -> tuple[Array, Array]:
+    """Return the distinct values of a column, in increasing order, and the mass of each."""
+    order = np.argsort(x, kind="stable")
+    values, mass = x[order], mass[order]
+    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]])
+    return values[starts], np.add.reduceat(mass, starts)
+
+
 class Measure(ABC):
     """Measure of one feature, in the coordinates the kernel sees (after the flow)."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from oakgp.kernels.base import RadialKernel
 from oakgp.kernels.squared_exponential import SquaredExponential
-from oakgp.measures.base import Array, Measure, split_missing
+from oakgp.measures.base import Array, Measure, distinct_values, split_missing
 
 _SQRT2PI = math.sqrt(2.0 * math.pi)
 
@@ -50,14 +50,13 @@ class GaussianMixture(Measure):
         keep &= mass > 0
         if not keep.any():
             return cls((1.0,), (0.0,), (1.0,))
-        order = np.argsort(x[keep], kind="stable")
-        values, mass = x[keep][order], mass[keep][order]
+        values, mass = distinct_values(x[keep], mass[keep])
         if len(values) > 4096:  # quantiles carry the shape of a long column
             position = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
             values = np.interp((np.arange(4096) + 0.5) / 4096, position, values)
             mass = np.full(4096, mass.sum() / 4096)
         choices = [n_components] if n_components else range(1, max_components + 1)
-        distinct = len(np.unique(values))
+        distinct = len(values)
         best: tuple[float, GaussianMixture] | None = None
         for count in choices:
             if count > max(1, distinct // 2) and n_components is None:

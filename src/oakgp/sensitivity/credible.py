@@ -16,7 +16,7 @@ from torch import Tensor
 from oakgp.kernels import constrained
 from oakgp.kernels.terms import Term
 from oakgp.ops.layout import Points
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.quadratic import PairBlocks
 
 _MAX_COEFFICIENTS = 1500  # of all terms together: their joint covariance is factorised
@@ -24,7 +24,7 @@ _MAX_PER_TERM = 100
 
 
 def posterior_variances(
-    posterior: Posterior, terms: list[Term], blocks: PairBlocks | None = None
+    posterior: KernelPosterior, terms: list[Term], blocks: PairBlocks | None = None
 ) -> Tensor:
     """Return E[V_u] of some terms under the posterior, ``[k]``, in closed form.
 
@@ -51,7 +51,7 @@ class _Basis:
     at_anchors: Tensor  # [q, m] eigenfunctions at the anchors, times their eigenvalue
 
 
-def _eigenfunctions(posterior: Posterior, i: int, count: int) -> _Basis:
+def _eigenfunctions(posterior: KernelPosterior, i: int, count: int) -> _Basis:
     """Eigenpairs of k~_i under p_i by quadrature on the measure's nodes (Nystroem)."""
     kernel, parameters = posterior.kernel, posterior.parameters
     feature, anchors = kernel.features[i], posterior.features.anchors
@@ -79,7 +79,7 @@ def _eigenfunctions(posterior: Posterior, i: int, count: int) -> _Basis:
 
 
 def sample_variances(
-    posterior: Posterior,
+    posterior: KernelPosterior,
     terms: list[Term],
     n_samples: int,
     seed: int,

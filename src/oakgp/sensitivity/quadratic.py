@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 
 # By device: entries of all blocks that are kept between passes, and pairs of anchors in a block.
 # On the CPU a block stays in the cache; on a GPU it has to fill the chip.
@@ -58,9 +58,9 @@ class PairBlocks:
 
     def __init__(
         self,
-        posterior: Posterior,
+        posterior: KernelPosterior,
         with_precision: bool = False,
-        others: Sequence[Posterior] = (),
+        others: Sequence[KernelPosterior] = (),
     ) -> None:
         self._posterior = posterior
         self._others = tuple(others)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.ops.threads import threads_for
-from oakgp.posterior import Posterior
 from oakgp.progress import step
-from oakgp.sensitivity.credible import posterior_variances, sample_variances
-from oakgp.sensitivity.quadratic import PairBlocks
 from oakgp.sensitivity.selection import Ranking, rank_terms
-from oakgp.sensitivity.sobol import Totals, expected_totals, sobol_totals
+from oakgp.sensitivity.variances import Totals, Variances
 from oakgp.table import Table
 
 Array = NDArray[np.float64]
 
 _TINY = float(np.finfo(np.float64).tiny)
+LISTED = 50  # terms that the table lists at most
+_RELEVANT = 0.01  # share above which a term counts (and is kept by `truncate`)
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,11 @@ class SobolIndices:
     ----------
     terms
         Table of the largest terms, with ``sd``, the standard deviation of the component over the
-        data in units of the response.
+        data in units of the response, and ``prob_over_1pct``, the posterior probability that the
+        term's share exceeds 1%.
     features
-        Table of the first-order (main effect) and total shares of every feature.
+        Table of the first-order (main effect) and total shares of every feature, and its Shapley
+        effect: the share with that of each interaction split equally among its features.
     orders
         Table of the share of each interaction order.
     ranking
@@ -88,27 +88,30 @@ class _Draws:
     rest: float
     tails: tuple[float, float]
 
-    def shares(self, members: list[list[int]], rests: Array) -> dict[str, list[float]]:
+    def shares(self, chosen: Array, rests: Array) -> dict[str, list[float]]:
         """Return mean, low and high of the shares of some sums.
 
-        ``members`` are the numbers of each sum's drawn terms; ``rests [j]`` what its other terms
-        add, at their expectation.
+        ``chosen [k, j]`` says how much of each drawn term a sum holds; ``rests [j]`` what its
+        other terms add, at their expectation.
         """
-        chosen = np.zeros((len(self.terms), len(members)))
-        for j, numbers in enumerate(members):
-            chosen[numbers, j] = 1.0
         whole = self.expected.sum() + self.rest
         mean = (self.expected @ chosen + rests) / max(whole, _TINY)
-        sums = self.draws.sum(axis=1, keepdims=True) + self.rest
-        low, high = np.percentile(
-            (self.draws @ chosen + rests) / np.maximum(sums, _TINY), self.tails, axis=0
-        )
+        low, high = np.percentile(self._drawn(chosen, rests), self.tails, axis=0)
         return {"mean_share": mean.tolist(), "low": low.tolist(), "high": high.tolist()}
+
+    def probabilities(self, count: int, share: float) -> list[float]:
+        """Return the probabilities that the shares of the first terms exceed a limit."""
+        drawn = self._drawn(np.eye(len(self.terms), count), np.zeros(count))
+        return [float(p) for p in (drawn > share).mean(axis=0)]
+
+    def _drawn(self, chosen: Array, rests: Array) -> Array:
+        sums = self.draws.sum(axis=1, keepdims=True) + self.rest
+        return np.asarray((self.draws @ chosen + rests) / np.maximum(sums, _TINY))
 
 
 def sobol_indices(
     model: Model,
-    n_terms: int = 50,
+    n_terms: int = LISTED,
     min_share: float = 1e-4,
     coverage: float = 0.9,
     n_samples: int = 400,
@@ -129,39 +132,39 @@ def sobol_indices(
     n_samples, seed
         Of the posterior draws behind the intervals.
     """
-    with threads_for(model.posterior.features.size), step("Sobol indices"):
+    with threads_for(model.posterior.size), step("Sobol indices"):
         return _indices(model, n_terms, min_share, coverage, n_samples, seed)
 
 
 def _indices(
     model: Model, n_terms: int, min_share: float, coverage: float, n_samples: int, seed: int
 ) -> SobolIndices:
-    posterior = model.posterior
-    blocks = model.blocks(with_precision=True)
-    totals, expected = sobol_totals(posterior, blocks), expected_totals(posterior, blocks)
-    ranking = rank_terms(posterior, n_terms, min_share, blocks, totals)
+    posterior, variances = model.posterior, model.variances()
+    expected, totals = variances.expected_totals(), variances.totals()
+    ranking = rank_terms(posterior, n_terms, min_share, variances)
     listed: list[Term] = list(ranking.terms)
-    d = posterior.kernel.n_features
-    mains: list[Term] = [
-        (i,) for i in range(d) if (i,) in posterior.kernel.terms and (i,) not in listed
-    ]
+    d = posterior.n_features
+    mains: list[Term] = [(i,) for i in range(d) if (i,) in posterior.terms and (i,) not in listed]
     tails = (50 * (1 - coverage), 50 * (1 + coverage))
-    pooled = model.posteriors if model.pooled else (posterior,)
-    drawn = _draw(pooled, [*listed, *mains], expected, blocks, n_samples, seed, tails)
+    drawn = _draw(variances, [*listed, *mains], expected, n_samples, seed, tails)
 
-    terms = drawn.shares([[k] for k in range(len(listed))], np.zeros(len(listed)))
+    terms = drawn.shares(np.eye(len(drawn.terms), len(listed)), np.zeros(len(listed)))
     variance = max(totals.variance, _TINY)
+    within = np.array([[i in u for i in range(d)] for u in drawn.terms], dtype=np.float64)
+    within = within.reshape(len(drawn.terms), d)
+    sizes = np.array([[len(u)] for u in drawn.terms], dtype=np.float64).reshape(-1, 1)
+    alone = within * (sizes == 1)
     features = {
         "feature": model.names,
         "first_order": (totals.main / variance).tolist(),
-        **_renamed(drawn, [[(i,)] for i in range(d)], expected.main, "first_order"),
+        **_renamed(drawn, alone, expected.main, "first_order"),
         "total": (totals.total / variance).tolist(),
-        **_renamed(
-            drawn, [[u for u in drawn.terms if i in u] for i in range(d)], expected.total, "total"
-        ),
+        **_renamed(drawn, within, expected.total, "total"),
+        "shapley": (totals.shapley / variance).tolist(),
+        **_renamed(drawn, within / sizes, expected.shapley, "shapley"),
     }
     top = range(1, len(totals.orders))
-    members = [[u for u in drawn.terms if len(u) == r] for r in top]
+    of_order = np.array([[len(u) == r for r in top] for u in drawn.terms], dtype=np.float64)
     return SobolIndices(
         Table(
             {
@@ -169,6 +172,7 @@ def _indices(
                 "order": [len(u) for u in listed],
                 "share": list(ranking.shares),
                 **terms,
+                "prob_over_1pct": drawn.probabilities(len(listed), _RELEVANT),
                 "sd": [model.scale * v**0.5 for v in ranking.variances],
             }
         ),
@@ -177,7 +181,7 @@ def _indices(
             {
                 "order": list(top),
                 "share": (totals.orders[1:] / variance).tolist(),
-                **_sums(drawn, members, expected.orders[1:]),
+                **_sums(drawn, of_order.reshape(len(drawn.terms), len(top)), expected.orders[1:]),
             }
         ),
         ranking,
@@ -187,38 +191,28 @@ def _indices(
 
 
 def _draw(
-    posteriors: tuple[Posterior, ...],
+    variances: Variances,
     terms: list[Term],
     expected: Totals,
-    blocks: PairBlocks,
     n_samples: int,
     seed: int,
     tails: tuple[float, float],
 ) -> _Draws:
     if not terms:
         return _Draws([], np.zeros(0), np.zeros((n_samples, 0)), expected.variance, tails)
-    means = posterior_variances(posteriors[0], terms, blocks)
-    if len(posteriors) == 1:
-        draws = sample_variances(posteriors[0], terms, n_samples, seed, means)
-    else:
-        each = [sample_variances(p, terms, n_samples, seed + k) for k, p in enumerate(posteriors)]
-        draws = torch.stack(each).mean(dim=0)
+    means, draws = variances.expected_of(terms), variances.draws(terms, n_samples, seed)
     rest = max(0.0, expected.variance - float(means.sum()))
     return _Draws(terms, means.cpu().numpy(), draws.cpu().numpy(), rest, tails)
 
 
-def _sums(drawn: _Draws, members: list[list[Term]], whole: Tensor) -> dict[str, list[float]]:
+def _sums(drawn: _Draws, chosen: Array, whole: Tensor) -> dict[str, list[float]]:
     """Return the shares of sums over terms, of which some were drawn."""
-    position = {u: k for k, u in enumerate(drawn.terms)}
-    numbers = [[position[u] for u in group if u in position] for group in members]
-    of_drawn = np.array([drawn.expected[group].sum() for group in numbers])
-    return drawn.shares(numbers, np.maximum(0.0, whole.cpu().numpy() - of_drawn))
+    of_drawn = drawn.expected @ chosen
+    return drawn.shares(chosen, np.maximum(0.0, whole.cpu().numpy() - of_drawn))
 
 
-def _renamed(
-    drawn: _Draws, members: list[list[Term]], whole: Tensor, name: str
-) -> dict[str, list[float]]:
-    shares = _sums(drawn, members, whole)
+def _renamed(drawn: _Draws, chosen: Array, whole: Tensor, name: str) -> dict[str, list[float]]:
+    shares = _sums(drawn, chosen, whole)
     return {
         f"mean_{name}": shares["mean_share"],
         f"{name}_low": shares["low"],

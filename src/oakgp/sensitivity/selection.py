@@ -9,8 +9,7 @@ from torch import Tensor
 
 from oakgp.kernels.terms import Term
 from oakgp.posterior import Posterior
-from oakgp.sensitivity.quadratic import PairBlocks
-from oakgp.sensitivity.sobol import Totals, sobol_totals, top_terms
+from oakgp.sensitivity.variances import Variances
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,16 @@ def rank_terms(
     posterior: Posterior,
     count: int,
     min_share: float = 0.0,
-    blocks: PairBlocks | None = None,
-    totals: Totals | None = None,
+    variances: Variances | None = None,
 ) -> Ranking:
     """Return the largest terms of a posterior, at most ``count``, with their variances.
 
-    ``blocks`` and ``totals`` spare their computation where they are at hand.
+    ``variances`` spares their computation where they are at hand.
     """
-    blocks = blocks or PairBlocks(posterior)
-    variance = (totals or sobol_totals(posterior, blocks)).variance
-    found = top_terms(posterior, count, min_share, blocks, variance)
-    return Ranking(tuple(u for u, _ in found), tuple(v for _, v in found), variance)
+    variances = variances or posterior.variances()
+    found = variances.largest(count, min_share)
+    whole = variances.totals().variance
+    return Ranking(tuple(u for u, _ in found), tuple(v for _, v in found), whole)
 
 
 def select(

@@ -8,59 +8,37 @@ symmetric polynomial) is smaller than the smallest term that is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from oakgp.kernels.additive import AdditiveKernel
 from oakgp.kernels.terms import Block, Term
+from oakgp.ops.leave_one_out import leave_one_out
 from oakgp.ops.reference import esp
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 from oakgp.sensitivity.quadratic import PairBlocks
+from oakgp.sensitivity.variances import Totals
 
 _PREFIXES = 256  # prefixes multiplied out at a time
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Variance of the posterior mean over the inputs, by order and by feature.
-
-    Parameters
-    ----------
-    orders
-        ``[R + 1]`` sum over the terms of each order; entry 0 is 0 (a constant has no variance).
-    main
-        ``[d]`` variance of each main effect.
-    total
-        ``[d]`` sum over all terms that contain the feature.
-    """
-
-    orders: Tensor
-    main: Tensor
-    total: Tensor
-
-    @property
-    def variance(self) -> float:
-        """Variance of the whole posterior mean."""
-        return float(self.orders.sum())
-
-
-def _require_orthogonal(posterior: Posterior) -> None:
+def require_orthogonal(posterior: KernelPosterior) -> None:
+    """Raise an error unless the components are orthogonal."""
     if not posterior.kernel.orthogonal:
         raise ValueError(
-            "Sobol indices need orthogonal components, but the model was made with "
-            "orthogonal=False; fit it with orthogonal=True"
+            "Sobol indices and Shapley values need orthogonal components, but the model was made "
+            "with orthogonal=False; fit it with orthogonal=True"
         )
 
 
-def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+def sobol_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None) -> Totals:
     """Return the variance per order and, per feature, of its main effect and in total.
 
     O(d R m^2), no enumeration of terms.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     squares = posterior.features.weights.order_variances**2
     return _sum_totals(
         posterior.kernel,
@@ -68,13 +46,26 @@ def sobol_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Tota
     )
 
 
-def expected_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> Totals:
+def term_variances(
+    posterior: KernelPosterior, terms: Sequence[Term], blocks: PairBlocks | None = None
+) -> Tensor:
+    """Return V_u = sigma_r^4 a^T L_u a of some terms (paper, eq. 11), ``[k]``."""
+    squares = posterior.features.weights.order_variances**2
+    out = squares.new_zeros(len(terms))
+    for pairs in blocks or PairBlocks(posterior):
+        for k, term in enumerate(terms):
+            product = pairs.matrices[list(term)].prod(dim=0)
+            out[k] += squares[len(term)] * (pairs.weights @ product)
+    return out.clamp_min(0.0)
+
+
+def expected_totals(posterior: KernelPosterior, blocks: PairBlocks | None = None) -> Totals:
     """Return the posterior expectations of what `sobol_totals` gives for the posterior mean.
 
     E[V_u] = sigma_r^4 a^T L_u a + sigma_r^2 prod_i E[k~_i(X, X)] - sigma_r^4 tr(W^T W L_u), and the
     sums over u are symmetric polynomials here too. ``blocks`` carry the entries of W^T W.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     variances = posterior.features.weights.order_variances
     prior = posterior.kernel.mean_variances(posterior.parameters)[:, None]
 
@@ -88,40 +79,31 @@ def expected_totals(posterior: Posterior, blocks: PairBlocks | None = None) -> T
 
 
 def _sum_totals(kernel: AdditiveKernel, parts: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Totals:
-    """Add up c_r <w, e_r(L_1 .. L_d)> over parts (c, w, L): in all, per order and per feature.
-
-    What a feature adds in total is the derivative by a factor put on its L_i, so one reverse pass
-    gives all of them.
-    """
+    """Add up c_r <w, e_r(L_1 .. L_d)> over parts (c, w, L): in all, per order and per feature."""
+    d = kernel.n_features
+    orders = torch.zeros(kernel.max_order + 1, dtype=torch.float64)
+    main, total, shapley = torch.zeros((3, d), dtype=torch.float64)
     if kernel.terms.count() == 0:
-        nothing = torch.zeros(kernel.n_features, dtype=torch.float64)
-        return Totals(torch.zeros(kernel.max_order + 1, dtype=torch.float64), nothing, nothing)
-    sums: list[tuple[Tensor, Tensor, Tensor]] = []
+        return Totals(orders, main, total, shapley)
     for coefficients, weights, matrices in parts:
-        orders = torch.zeros_like(coefficients)
-        factor = torch.ones_like(matrices[:, 0]).requires_grad_()
-        with torch.enable_grad():
-            scaled = factor[:, None] * matrices
-            whole = 0.0 * factor.sum()
-            for block in kernel.terms.blocks:
-                mandatory = kernel.layout(block).mandatory
-                polynomials = esp(scaled[block.features], block.max_order, mandatory)
-                for r in range(1, block.max_order + 1):
-                    part = coefficients[r] * (weights @ polynomials[r])
-                    orders[r] += part.detach()
-                    whole = whole + part
-            (total,) = torch.autograd.grad(whole, factor)
-        sums.append((orders, coefficients[1:2] * (matrices @ weights), total))
-    orders, main, total = (
-        torch.stack(part).sum(dim=0).clamp_min(0.0) for part in zip(*sums, strict=True)
-    )
-    absent = [i for i in range(kernel.n_features) if (i,) not in kernel.terms]
-    main[absent] = 0.0
-    return Totals(orders, main, total)
+        split = coefficients / torch.arange(len(coefficients)).to(coefficients).clamp_min(1.0)
+        main += (coefficients[1] * (matrices @ weights)).to(main)
+        for block in kernel.terms.blocks:
+            index, top = block.features, block.max_order
+            mandatory = kernel.layout(block).mandatory
+            polynomials = esp(matrices[index], top, mandatory)
+            for r in range(1, top + 1):
+                orders[r] += (coefficients[r] * (weights @ polynomials[r])).to(orders)
+            if index:
+                for sums, levels in ((total, coefficients), (shapley, split)):
+                    each = leave_one_out(matrices[index], levels[: top + 1], mandatory)
+                    sums[index] += (each @ weights).to(sums)
+    main[[i for i in range(d) if (i,) not in kernel.terms]] = 0.0
+    return Totals(*(part.clamp_min(0.0) for part in (orders, main, total, shapley)))
 
 
 def top_terms(
-    posterior: Posterior,
+    posterior: KernelPosterior,
     count: int,
     min_share: float = 0.0,
     blocks: PairBlocks | None = None,
@@ -149,7 +131,7 @@ def top_terms(
     ``count``-th largest found so far. Memory does not depend on the number of terms in the model,
     but on how many prefixes stay promising.
     """
-    _require_orthogonal(posterior)
+    require_orthogonal(posterior)
     if count < 1 or posterior.kernel.terms.count() == 0:
         return []
     blocks = blocks or PairBlocks(posterior)
@@ -169,7 +151,7 @@ def _best(found: list[tuple[Term, float]], count: int) -> list[tuple[Term, float
 
 
 def _search(
-    posterior: Posterior,
+    posterior: KernelPosterior,
     blocks: PairBlocks,
     block: Block,
     count: int,

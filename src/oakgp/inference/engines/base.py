@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oakgp.posterior import Posterior
+from oakgp.posterior import KernelPosterior
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class Fitted:
         Whether the posterior itself was found, where that takes iterations.
     """
 
-    posteriors: tuple[Posterior, ...]
+    posteriors: tuple[KernelPosterior, ...]
     likelihood_parameters: Tensor
     jitter: float
     converged: bool = True

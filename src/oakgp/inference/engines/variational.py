@@ -14,6 +14,8 @@ from oakgp.inference.engines.base import Fitted, Objective, tensor_like
 from oakgp.inference.inducing import greedy_inducing
 from oakgp.inference.sites import Observations, Sites
 from oakgp.inference.space import ParameterSpace
+from oakgp.inference.stochastic import learning
+from oakgp.inference.stochastic.hyperparameters import Model, Pace
 from oakgp.inference.variational import LatentModel, VariationalObjective
 from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.likelihoods.base import Likelihood
@@ -125,6 +127,48 @@ class Variational:
         )
         own = model.likelihood_parameters.detach()
         return Fitted(tuple(posteriors), own, jitter, matched.converged)
+
+    def learn_in_batches(
+        self, theta: Array, n_inducing: int, *, tolerance: float, seed: int, pace: Pace
+    ) -> tuple[Fitted, learning.Outcome]:
+        """Go on from a vector with minibatches of these rows; return the posterior given all.
+
+        Parameters
+        ----------
+        theta
+            Where to begin.
+        n_inducing
+            Number of inducing points.
+        tolerance
+            Of the last passes: nats for each thousand rows, and for fewer.
+        seed
+            Of the batches and of the rows that inducing points are chosen from.
+        pace
+            How to work.
+        """
+        x = self.observations.x
+
+        def choose(at: Tensor) -> Tensor:
+            vector = at.detach().cpu().numpy()
+            return x[:, self.choose_inducing(vector, n_inducing, seed)].contiguous()
+
+        model = Model(
+            lambda at: self.model(*self.unpack(at)),
+            lambda latent: self.prior_density(latent.distinct[0]),
+            self.limits(),
+        )
+        found = learning.learn(
+            model,
+            self.observations,
+            tensor_like(theta, self.observations.y),
+            choose,
+            tolerance=tolerance,
+            seed=seed,
+            pace=pace,
+        )
+        own = found.model.likelihood_parameters
+        done = found.conditioned.converged
+        return Fitted(found.posteriors, own, found.jitter, done), found
 
 
 class VariationalRun:

@@ -1,8 +1,7 @@
-"""The posterior: a Gaussian over finitely many weights, with a feature map for every term.
+"""The kernel engine's posterior: features are covariances with training rows or inducing points.
 
-Every engine ends here. A component has mean psi_u(x)^T a and variance k_u(x, x) - |W psi_u(x)|^2;
-a sum of components has the sum of their feature maps and prior variances. What comes later
-(prediction, Sobol indices, truncation, plots, files) speaks to this object only.
+A component has mean psi_u(x)^T a and variance k_u(x, x) - |W psi_u(x)|^2; a sum of components has
+the sum of their feature maps and prior variances.
 """
 
 from __future__ import annotations
@@ -10,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from oakgp.inference.cholesky import cholesky
 from oakgp.kernels.additive import AdditiveKernel, Parameters
-from oakgp.kernels.terms import Term
+from oakgp.kernels.terms import Term, TermSet
 from oakgp.ops.layout import Points, Weights
+from oakgp.posterior.base import Posterior, with_constant
+
+if TYPE_CHECKING:
+    from oakgp.sensitivity.variances import Variances
 
 _BATCH_ENTRIES = 8_000_000  # entries of the feature matrix made at a time
 
@@ -88,13 +91,13 @@ class KernelMap:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
-    """Posterior over the latent function and all its components, on the model's scale.
+class KernelPosterior(Posterior):
+    """Posterior of the exact and of the sparse engine.
 
     Parameters
     ----------
     features
-        Feature map of the engine.
+        Feature map.
     mean_weights
         ``[m]``: the vector a.
     whitener
@@ -121,12 +124,54 @@ class Posterior:
         """Hyperparameters of the model."""
         return self.features.parameters
 
-    def keep(self, terms: Sequence[Term] | None) -> Posterior:
+    @property
+    def terms(self) -> TermSet:
+        """The terms of the model, kept or not."""
+        return self.kernel.terms
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.kernel.n_features
+
+    @property
+    def orthogonal(self) -> bool:
+        """Whether components are orthogonal under the measures."""
+        return self.kernel.orthogonal
+
+    def keep(self, terms: Sequence[Term] | None) -> KernelPosterior:
         """Return the posterior of the sum of some terms only (the constant always stays)."""
-        if terms is None:
-            return replace(self, kept=None)
-        chosen = tuple(dict.fromkeys([(), *(tuple(sorted(t)) for t in terms)]))
-        return replace(self, kept=chosen)
+        return replace(self, kept=None if terms is None else with_constant(terms))
+
+    def variances(self, others: Sequence[Posterior] = ()) -> Variances:
+        """Return the variances of the components over the inputs."""
+        from oakgp.sensitivity.kernel_variances import KernelVariances
+
+        return KernelVariances(self, [p for p in others if isinstance(p, KernelPosterior)])
+
+    def shapley(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of the Shapley value of every feature, each ``[d, n]``."""
+        from oakgp.sensitivity.shapley import shapley_moments
+
+        return shapley_moments(self, x)
+
+    def shapley_covariance(self, x: Tensor) -> Tensor:
+        """Return the posterior covariance of the features' Shapley values, ``[n, d, d]``."""
+        from oakgp.sensitivity.shapley import shapley_covariance
+
+        return shapley_covariance(self, x)
+
+    def component_moments(self, x: Tensor, terms: Sequence[Term]) -> tuple[Tensor, Tensor]:
+        """Return posterior mean and variance of each of some components, both ``[k, n]``."""
+        from oakgp.sensitivity.contributions import component_moments
+
+        return component_moments(self, x, terms)
+
+    def rest_variance(self, x: Tensor, terms: Sequence[Term]) -> Tensor:
+        """Return the variance of f less the constant and less some components, ``[n]``."""
+        from oakgp.sensitivity.contributions import rest_variance
+
+        return rest_variance(self, x, terms)
 
     def _selection(self, term: Term | None) -> Sequence[Term] | None:
         return self.kept if term is None else (term,)
@@ -169,17 +214,3 @@ class Posterior:
         a = self.features.features(left, chosen) @ self.whitener.T
         b = a if other is None else self.features.features(right, chosen) @ self.whitener.T
         return prior - a @ b.T
-
-    def constant(self) -> tuple[float, float]:
-        """Return mean and variance of the constant component."""
-        row = self.features.x[:, :1]
-        mean, variance = self.mean_and_variance(row, ())
-        return float(mean[0]), float(variance[0])
-
-    def sample(self, x: Tensor, n_samples: int, seed: int, term: Term | None = None) -> Tensor:
-        """Return joint draws of f, or of one component, ``[n_samples, n]``."""
-        mean = self.mean(x, term)
-        factor, _ = cholesky(self.covariance(x, term=term), "the posterior covariance", 1e-10)
-        generator = torch.Generator().manual_seed(seed)
-        white = torch.randn((n_samples, len(mean)), generator=generator, dtype=torch.float64)
-        return mean + white.to(factor) @ factor.T

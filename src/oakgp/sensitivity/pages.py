@@ -1,0 +1,52 @@
+"""The constrained kernels of single features between rows and anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from oakgp.kernels.constrained import embeddings
+from oakgp.ops.layout import Points, Weights
+from oakgp.posterior import KernelPosterior
+
+
+def unit_weights(posterior: KernelPosterior) -> Weights:
+    """Return the weights with order variances of 1: a main effect is then k~_i itself."""
+    weights = posterior.features.weights
+    return replace(weights, order_variances=torch.ones_like(weights.order_variances))
+
+
+def points_of(posterior: KernelPosterior, coordinates: Mapping[int, Tensor]) -> Points:
+    """Return points of some features, by their coordinates ``[n]``.
+
+    What they hold of the others is not to be used, and takes no time.
+    """
+    kernel, lengthscales = posterior.kernel, posterior.parameters.lengthscales
+    like = next(iter(coordinates.values()))
+    x = like.new_zeros((kernel.n_features, len(like)))
+    embed = torch.zeros_like(x)
+    index = list(coordinates)
+    x[index] = torch.stack(list(coordinates.values()))
+    if kernel.orthogonal:
+        chosen = [kernel.features[i] for i in index]
+        embed[index] = embeddings(chosen, x[index], lengthscales[index])
+    return Points(x, embed)
+
+
+def pages(
+    posterior: KernelPosterior, left: Points, right: Points, features: Iterable[int]
+) -> Tensor:
+    """Return c_i k~_i between two sets of points, ``[features, n, m]``."""
+    unit = unit_weights(posterior)
+    found = [posterior.kernel.term_matrix(unit, (i,), left, right) for i in features]
+    return torch.stack(found) if found else left.x.new_zeros((0, left.n, right.n))
+
+
+def diagonals(posterior: KernelPosterior, points: Points, features: Iterable[int]) -> Tensor:
+    """Return c_i k~_i(x, x), ``[features, n]``."""
+    unit = unit_weights(posterior)
+    found = [posterior.kernel.term_diagonal(unit, (i,), points) for i in features]
+    return torch.stack(found) if found else points.x.new_zeros((0, points.n))
