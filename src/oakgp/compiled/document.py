@@ -8,7 +8,8 @@ The JSON document (``format`` 1)::
     features    list: {"kind": "numeric", feature, name, knots, positions, lower, upper, period}
                 or {"kind": "levels", feature, name, levels}
     functions   list: {name, constant, level, center, scale, bound, left_out, tables, bands}
-      tables    list: {term, features: positions in the list above, counts, coefficients, error}
+      tables    list: {term, features: positions in the list above, counts, degrees, coefficients,
+                error}
       bands     null or {constant, rank, tables, factor, rest, error, error_outside,
                 extra: tables of variance on top}; vectors are
                 float32 in base64
@@ -20,6 +21,7 @@ width)``), then mapped to p in [0, 1] by linear interpolation of ``positions`` o
 beyond. With n entries (``counts``), c = min(floor(p (n - 1)), n - 2) and t = p (n - 1) - c, the
 coefficients c .. c + 3 have the weights (1 - t)^3 / 6, (3 t^3 - 6 t^2 + 4) / 6,
 (-3 t^3 + 3 t^2 + 3 t + 1) / 6 and t^3 / 6; a missing value has the last coefficient, of weight 1.
+So for degree 3; of degree 1 the coefficients c and c + 1 have the weights 1 - t and t.
 Levels have one coefficient each, then "missing" and "unseen". The function is the constant plus all
 tables.
 """
@@ -28,6 +30,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import math
 from os import PathLike
 from typing import Any
 
@@ -134,6 +137,7 @@ def _describe_axes(
     own = [axis if isinstance(axis, LevelAxis) else axis.scale for axis in axes]
     return {
         "features": [features.setdefault(feature, len(features)) for feature in own],
+        "degrees": [0 if isinstance(axis, LevelAxis) else axis.degree for axis in axes],
         "counts": [
             len(axis.levels) if isinstance(axis, LevelAxis) else axis.count for axis in axes
         ],
@@ -195,11 +199,14 @@ def _read_table(d: dict[str, Any], features: list[Scale | LevelAxis]) -> Compone
 
 def _read_axes(d: dict[str, Any], features: list[Scale | LevelAxis]) -> tuple[Axis, ...]:
     axes: list[Axis] = []
-    for k, count in zip(d["features"], d["counts"], strict=True):
+    for k, count, degree in zip(d["features"], d["counts"], d["degrees"], strict=True):
         feature = features[k]
-        if not isinstance(feature, LevelAxis) and (type(count) is not int or count < 5):
+        least = {1: 2, 3: 5}.get(degree, 0 if isinstance(feature, LevelAxis) else math.inf)
+        if type(count) is not int or count < least:
             raise ValueError(f"a table has {count!r:.40} entries of {feature.name!r}")
-        axes.append(feature if isinstance(feature, LevelAxis) else NumericAxis(feature, count))
+        axes.append(
+            feature if isinstance(feature, LevelAxis) else NumericAxis(feature, count, degree)
+        )
     if len(axes) not in (1, 2):
         raise ValueError(f"a table has {len(axes)} axes; one or two can be")
     return tuple(axes)

@@ -70,6 +70,10 @@ class Values(ABC):
     def covariance(self, rows: Tensor, terms: tuple[Term, ...]) -> Array:
         """Return the covariance of f at rows that `vectors` adds up to, ``[n, n]``."""
 
+    def knots(self, i: int) -> Array | None:
+        """Return coordinates between which all components of a feature are straight lines."""
+        return None
+
     def unknown(self, term: Term, coordinates: Coordinates) -> Array | None:
         """Return the variance on top where training had nothing like a value; None for nowhere."""
         return None
@@ -113,6 +117,11 @@ class BasisValues(ComponentValues):
     def __init__(self, model: Model, posterior: BasisPosterior) -> None:
         super().__init__(model)
         self.posterior = posterior
+
+    def knots(self, i: int) -> Array | None:
+        """Return the knots of the feature's functions; see `Values.knots`."""
+        basis = self.posterior.layout.bases[i]
+        return None if basis.is_categorical or len(basis.knots) < 2 else as_array(basis.knots)
 
     def _factor(self, rows: Tensor, terms: tuple[Term, ...]) -> Tensor:
         """Return R phi(x) of a sum of terms, ``[F, n]``."""
