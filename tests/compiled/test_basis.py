@@ -1,4 +1,4 @@
-"""Tables of the basis engine: straight between its knots, so small and nearly exact; all exports."""
+"""Tables of the basis engine: straight between its knots, so small; and all exports of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.export.databases import run_duckdb, run_sqlite
+from tests.export.models import frame, response
+from tests.export.test_onnx import scored
+from tests.export.test_python_file import module
+from tests.export.test_sql import rows
 
 from oakgp import OAKClassifier, OAKRegressor
 from oakgp.compiled import CompiledModel
 from oakgp.export.python_file import to_python
 from oakgp.export.sql import to_sql
 from oakgp.kernels import Periodic
-from tests.export.databases import run_duckdb, run_sqlite
-from tests.export.models import frame, response
-from tests.export.test_onnx import scored
-from tests.export.test_python_file import module
-from tests.export.test_sql import rows
 
 FLOWS = ["normal_score", "sinh_arcsinh", "none"]
 
