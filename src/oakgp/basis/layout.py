@@ -159,3 +159,22 @@ def design(layout: BasisLayout, x: Tensor) -> Tensor:
     for k in range(1, factors.shape[1]):
         out = out * values[factors[:, k]]
     return out
+
+
+def weighted_design(layout: BasisLayout, x: Tensor, z: Tensor, root: Tensor) -> Tensor:
+    """Return (Phi, z)^T with each row of the data times a number, ``[F + 1, n]``.
+
+    As few passes over the large array as there are orders: what a GPU waits for is its memory.
+    """
+    values = singles(layout, x)
+    factors = layout.factors.to(x.device)
+    out = x.new_empty((layout.size + 1, x.shape[1]))
+    torch.index_select(values * root, 0, factors[:, 0], out=out[:-1])
+    for k in range(1, factors.shape[1]):
+        # Mains come first, so the columns with another factor are a range.
+        there = torch.nonzero(layout.factors[:, k])[:, 0]
+        if len(there):
+            rows = slice(int(there[0]), int(there[-1]) + 1)
+            out[rows] *= values[factors[rows, k]]
+    out[-1] = root * z
+    return out

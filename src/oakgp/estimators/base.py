@@ -52,7 +52,7 @@ _THRESHOLD = 0.01  # share of the variance below which a term is dropped by defa
 
 
 class BaseOAK(
-    FitsStreams, Explained, Editable, CallbackSupportMixin, TransformerMixin, BaseEstimator
+    CallbackSupportMixin, FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator
 ):
     """Settings and explanations of all estimators; not for use by itself.
 

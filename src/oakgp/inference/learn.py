@@ -263,6 +263,9 @@ class Learner(Generic[E]):
         if engine == "exact":
             with step("conditioning on all rows"):
                 return self._finish_exact(run)
+        if engine == "stochastic":
+            with step("learning from minibatches"):
+                return self._finish_stochastic(run.optimum, n_inducing)
         with step("learning with inducing points"):
             if engine == "stochastic":
                 return self._finish_stochastic(run.optimum, n_inducing)
