@@ -250,6 +250,23 @@ def test_changes_of_one_call_go_together() -> None:
     assert (0, 1) not in both.model_.posterior.terms
 
 
+def test_basis_models_are_edited_alike(tmp_path: Path) -> None:
+    model, table = regressor(engine="basis"), rows()
+    found = model.edit(monotone={"rise": "decreasing"}, without=["bowl"], scale={"kind": 0.5})
+    x = np.linspace(-1.0, 1.0, 40)
+    assert np.diff(found.predict(frame().iloc[[3] * 40].assign(rise=x))).max() < 1e-9
+    parts = [found.component(table, u)[0] for u in [(), *TERMS] if found_in(found, u)]
+    np.testing.assert_allclose(np.sum(parts, axis=0), found.predict(table))
+    found.save(tmp_path / "m.oak")
+    again = oakgp.load(tmp_path / "m.oak")
+    np.testing.assert_array_equal(again.predict(table), found.predict(table))
+
+
+def found_in(model: Any, term: Any) -> bool:
+    numbers = tuple(sorted(model.model_.names.index(name) for name in term))
+    return not term or numbers in model.model_.posterior.terms
+
+
 def test_monotone_classes_at_fit() -> None:
     y = np.where(response(frame()) > 6, "b", "a")
     model = oakgp.OAKClassifier(max_iter=2, flow="normal_score", monotone={"rise": "increasing"})
