@@ -91,13 +91,13 @@ def reliability(hits: NDArray[np.bool_], p: Array, bins: int = 10, how: str = "w
     tail = 0.5 * (1.0 - _BAND)
     return Table(
         {
-            "low": edges[used],
-            "high": edges[used + 1],
-            "count": count,
-            "predicted": sums / count,
-            "observed": events / count,
-            "observed_low": beta.ppf(tail, events + 0.5, count - events + 0.5),
-            "observed_high": beta.ppf(1.0 - tail, events + 0.5, count - events + 0.5),
+            "low": edges[used].tolist(),
+            "high": edges[used + 1].tolist(),
+            "count": count.tolist(),
+            "predicted": (sums / count).tolist(),
+            "observed": (events / count).tolist(),
+            "observed_low": beta.ppf(tail, events + 0.5, count - events + 0.5).tolist(),
+            "observed_high": beta.ppf(1.0 - tail, events + 0.5, count - events + 0.5).tolist(),
         }
     )
 
@@ -275,7 +275,7 @@ def probability_calibration(
     table = top_reliability(codes, probabilities, bins, how)
     each = [reliability(codes == k, p, bins, how) for k, p in enumerate(probabilities.T)]
     labels = [label for label, t in zip(classes, each, strict=True) for _ in range(len(t))]
-    columns = {name: np.concatenate([t[name] for t in each]) for name in table.columns}
+    columns = {name: [v for t in each for v in t[name].tolist()] for name in table.columns}
     scores = {
         "log-likelihood": class_log_likelihood(codes, probabilities),
         "Brier score": brier_score(codes, probabilities),
