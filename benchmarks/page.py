@@ -194,8 +194,8 @@ def section(part: Section, folder: Path, paper: Path | None) -> str | None:
         some = whole + [r for r in shown if r["model"] == model]
         sets = {r["set"] for r in some if r["model"] == model}
         table = grid([r for r in some if r["set"] in sets], part.metrics[0])
-        title = render.TITLES.get(table.metric, table.metric)
-        text += [f"**{model}, on some of the sets so far: {title.lower()}**", ""]
+        title = render.in_a_sentence(table.metric)
+        text += [f"**{model}, on some of the sets so far: {title}**", ""]
         text += [render.markdown(render.rows_of(table)), ""]
     covered = calibration(ours)
     if covered:
