@@ -39,6 +39,12 @@ class TermColumns:
 PRODUCT_TAIL = 1e-3
 
 
+def rough_columns(bases: Sequence[FeatureBasis], i: int) -> TermColumns:
+    """Return the rough functions of a feature, as columns of its main effect."""
+    basis = bases[i]
+    return TermColumns((i,), torch.arange(basis.n_smooth, basis.size)[:, None])
+
+
 def term_columns(
     bases: Sequence[FeatureBasis], term: Term, largest: int, tail: float = PRODUCT_TAIL
 ) -> TermColumns:
@@ -49,7 +55,7 @@ def term_columns(
     values = torch.ones(1, dtype=torch.float64)
     index = torch.zeros((1, 0), dtype=torch.long)
     for i in term:
-        own = bases[i].eigenvalues.cpu()
+        own = bases[i].smooth_values.cpu()
         numbers = torch.arange(len(own))
         values = (values[:, None] * own[None, :]).reshape(-1)
         index = torch.cat(

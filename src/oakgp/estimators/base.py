@@ -20,9 +20,10 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from oakgp.checks import check_choice, check_count, check_flag, check_terms
+from oakgp.checks import check_choice, check_count, check_directions, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
+from oakgp.estimators.callbacks import CallbackSupportMixin, reports_tasks
 from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
 from oakgp.estimators.streams import FitsStreams
@@ -33,12 +34,14 @@ from oakgp.kernels.terms import Term
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
 from oakgp.model import Label, Model
+from oakgp.progress import step
 from oakgp.sensitivity import Ranking, rank_terms
 from oakgp.sensitivity.report import SobolIndices
 from oakgp.table import Table
 from oakgp.targets import read_weights
 from oakgp.truncation import truncated
 from oakgp.verdict import Verdict, make_verdict
+from oakgp.watching import watching
 
 if TYPE_CHECKING:
     from oakgp.compiled import CompiledModel
@@ -48,7 +51,9 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator):
+class BaseOAK(
+    FitsStreams, Explained, Editable, CallbackSupportMixin, TransformerMixin, BaseEstimator
+):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -68,6 +73,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -76,6 +82,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         max_iter: int = 120,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         self.max_order = max_order
         self.kernel = kernel
@@ -88,6 +95,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         self.rank = rank
         self.forced_terms = forced_terms
         self.forbidden_terms = forbidden_terms
+        self.monotone = monotone
         self.variant = variant
         self.orthogonal = orthogonal
         self.interactions = interactions
@@ -96,6 +104,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         self.max_iter = max_iter
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         """Return the estimator's tags: missing values, categories and text are welcome."""
@@ -111,6 +120,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         check_count("max_iter", self.max_iter, 1)
         check_terms("forced_terms", self.forced_terms)
         check_terms("forbidden_terms", self.forbidden_terms)
+        check_directions("monotone", self.monotone)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -128,6 +138,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            monotone=self.monotone or {},
             interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
@@ -136,6 +147,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             schedule=Schedule(max_iterations=self.max_iter),
         )
 
+    @reports_tasks
     def _fit_rows(
         self,
         X: Any,
@@ -154,16 +166,23 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             used = np.flatnonzero(weights)
             rows, target, weights = take_rows(X, used), target[used], weights[used]
             offset = None if offset is None else offset[used]
-        self.model_ = fit_model(
-            rows,
-            target,
-            weights,
-            options,
-            categorical_features=self.categorical_features,
-            likelihood=likelihood,
-            offset=offset,
-            names=names,
-        )
+        with watching(self.verbose), step("fitting"):
+            self.model_ = fit_model(
+                rows,
+                target,
+                weights,
+                options,
+                categorical_features=self.categorical_features,
+                likelihood=likelihood,
+                offset=offset,
+                names=names,
+            )
+            if self.monotone:
+                from oakgp.edits import edit_model
+
+                self.model_ = edit_model(
+                    self.model_, monotone=self.monotone, reason="asked for at fit"
+                )
         self.__dict__.pop("dropped_variance_", None)  # of an earlier truncation
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)
