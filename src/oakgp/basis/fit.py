@@ -52,7 +52,7 @@ class BasisSchedule:
         Numbers of columns.
     """
 
-    reference: float = 0.4
+    reference: float = 0.5
     learning_rows: int = 50_000
     screen_rows: int = 20_000
     small_passes: int = 12

@@ -147,7 +147,7 @@ class FeatureBasis:
 
     @cached_property
     def _projection(self) -> tuple[Feature, Tensor, Tensor]:
-        """The feature with the table's atoms for a measure, the atoms, and what projects on them."""
+        """The feature under the measure of the table's atoms, these, and what projects on them."""
         nodes = self.knots[: len(self.mass) - int(self.knows_missing)]
         if self.knows_missing:
             nodes = torch.cat([nodes, nodes.new_full((1,), torch.nan)])
@@ -198,11 +198,12 @@ def _leading(gram: Tensor, mass: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     values, vectors = values.flip(0), vectors.flip(1)
     if not len(values):
         return values, vectors
-    # The constant has eigenvalue 0; so have all functions of a constant feature.
-    kept = values[values > 1e-10 * values[0].clamp_min(1e-10)]
+    # The constant has eigenvalue 0; so have all functions of a constant feature, but for rounding.
+    kept = values[values > 1e-10 * values[0].clamp_min(1e-3)]
     tail = kept.flip(0).cumsum(0).flip(0)
     count = min(largest, int((tail > TAIL * kept.sum()).sum()))
-    functions = vectors[:, :count] / root[:, None]
+    # gram = sum of eigenvalue phi phi^T: no division by the root of a probability, which may be 0.
+    functions = gram @ (root[:, None] * vectors[:, :count]) / values[:count]
     # Signs are free: the largest value of each function is positive.
     peak = functions.abs().argmax(dim=0)
     return values[:count], functions * torch.sign(functions[peak, torch.arange(count)])

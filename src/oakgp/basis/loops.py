@@ -108,3 +108,8 @@ def fill_products(singles: Any, factors: Ints, root: Floats, count: int, out: An
             two, three = singles[factors[f, 1]], singles[factors[f, 2]]
             for r in range(count):
                 out[f, r] = root[r] * one[r] * two[r] * three[r]
+            for k in range(3, order):  # a forced term may have more features
+                if factors[f, k] > 0:
+                    further = singles[factors[f, k]]
+                    for r in range(count):
+                        out[f, r] *= further[r]

@@ -51,10 +51,10 @@ class Budget:
         Most interactions there may be; None: as many as fit.
     """
 
-    columns: int = 1500
-    main: int = 20
-    pair: int = 12
-    triple: int = 12
+    columns: int = 2200
+    main: int = 18
+    pair: int = 9
+    triple: int = 9
     rough: int = 40
     screened: int = 10
     interactions: int | None = None
