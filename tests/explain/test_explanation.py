@@ -76,6 +76,9 @@ def test_a_shorter_model_is_explained_by_what_it_kept() -> None:
     assert list(found.terms.names) == list(short.get_feature_names_out())
     np.testing.assert_allclose(found.terms.prediction, short.predict(TABLE), atol=1e-8)
     np.testing.assert_allclose(found.features.prediction, short.predict(TABLE), atol=1e-8)
+    dropped = next(term for term in fitted().components_["term"] if term not in found.terms.names)
+    with pytest.raises(ValueError, match="truncation dropped"):
+        short.explain(TABLE, [dropped])
 
 
 def test_the_covariance_of_shapley_values_belongs_to_their_deviations() -> None:
