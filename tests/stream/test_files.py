@@ -49,6 +49,22 @@ def test_file_folder_pattern_list_and_url_are_one_table(tmp_path) -> None:
         assert_same_pass(first_pass(source), plain, 1e-12)
 
 
+def test_folders_name_columns(tmp_path) -> None:
+    table = frame(600).assign(year=2020 + np.arange(600) // 200, zone="")
+    table["zone"] = np.where(np.arange(600) % 200 < 100, "a/b", "c")
+    for (year, zone), piece in table.groupby(["year", "zone"]):
+        folder = tmp_path / f"year={year}" / f"zone={zone.replace('/', '%2F')}"
+        folder.mkdir(parents=True)
+        piece.drop(columns=["year", "zone"]).to_parquet(folder / "0.parquet", index=False)
+    source = open_source(tmp_path, "y", weight="w", columns=["normal", "year", "zone"])
+    features = table[["normal", "year", "zone"]]
+    want = first_pass(open_source(features, table.y, weight=table.w))
+    assert_same_pass(first_pass(source), want, 1e-12)
+    assert "year" in open_source(tmp_path, "y").names
+    # Of one folder alone all rows have the same year: that is no column.
+    assert "year" not in open_source(tmp_path / "year=2020", "y").names
+
+
 def test_only_the_columns_in_use_are_read(tmp_path) -> None:
     table = frame(50).assign(when=pd.Timestamp("2024-01-01"))
     table.to_parquet(tmp_path / "a.parquet")
