@@ -237,7 +237,7 @@ class BasisFitter:
         if not self.working.linear:
             data, _ = collect(source, state.layout, self.working, state.weights)
         solutions = solve(state.layout, data, state.parameters)
-        weights = [s.mean for s in solutions]
+        weights = self.working.stepped(state.weights, torch.stack([s.mean for s in solutions]))
         posteriors = tuple(
             BasisPosterior(
                 state.layout,

@@ -322,13 +322,10 @@ class BasisLearner:
         )
         solutions = solve(state.layout, data, parameters)
         target = torch.stack([s.mean for s in solutions])
-        weights = target
-        if not self.working.linear:
-            weights = state.weights + self.working.step * (target - state.weights)
         return State(
             state.layout,
             parameters,
-            weights,
+            self.working.stepped(state.weights, target),
             data,
             value,
             state.passes + 1,

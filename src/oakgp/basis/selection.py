@@ -30,6 +30,7 @@ _STRONG = 2e-3  # share from which it may get more columns
 _TAIL = 0.02  # share of a term's variance in the later half of its columns: it fills them
 _GROWTH = 2.0
 _TRIED_TRIPLES = 200
+_MAINS = 2 / 3  # share of the columns that all main effects together may take
 _AMPLE = 0.5  # share of the free columns that all candidates together may take unscreened
 
 
@@ -70,11 +71,20 @@ def main_layout(
     forced: Sequence[Term],
     budget: Budget,
 ) -> BasisLayout:
-    """Return the basis of all allowed main effects, and of forced interactions."""
+    """Return the basis of all allowed main effects, and of forced interactions.
+
+    Of many features each gets fewer functions, so that columns are left for interactions.
+    """
     terms: list[Term] = [(i,) for i in range(len(bases)) if allowed((i,))]
     terms += [u for u in forced if u not in terms]
-    blocks = [term_columns(bases, u, budget.of(len(u))) for u in terms]
-    return BasisLayout(tuple(bases), tuple(b for b in blocks if b.size))
+    largest = budget.main
+    while True:
+        sizes = [largest if len(u) == 1 else budget.of(len(u)) for u in terms]
+        blocks = [term_columns(bases, u, size) for u, size in zip(terms, sizes, strict=True)]
+        mains = sum(b.size for b in blocks if len(b.term) == 1)
+        if largest == 1 or mains <= _MAINS * budget.columns:
+            return BasisLayout(tuple(bases), tuple(b for b in blocks if b.size))
+        largest = max(1, min(largest - 1, int(largest * _MAINS * budget.columns / mains)))
 
 
 def with_rough(layout: BasisLayout, screen: Screen) -> BasisLayout:

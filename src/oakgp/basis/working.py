@@ -8,6 +8,7 @@ approximation. Gaussian rows are such a regression from the outset, the same wha
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -51,14 +52,9 @@ class Working(ABC):
     def regressions(self, rows: Rows, latents: Tensor) -> Regressions:
         """Return the regressions around latent values ``[L, n]`` (without level and offset)."""
 
-    @property
-    def step(self) -> float:
-        """How far to go towards the solution of the regressions.
-
-        Each latent function is solved by itself. The curvature across the classes of a softmax is
-        at most that within (Gershgorin), so half the way never goes too far.
-        """
-        return 1.0 if self.n_latents == 1 else 0.5
+    @abstractmethod
+    def stepped(self, weights: Tensor, target: Tensor) -> Tensor:
+        """Return the weights ``[L, F]`` after a step towards the solution of the regressions."""
 
 
 class GaussianWorking(Working):
@@ -69,6 +65,10 @@ class GaussianWorking(Working):
     def regressions(self, rows: Rows, latents: Tensor) -> Regressions:
         """Return responses and weights."""
         return Regressions(rows.y[None], rows.w[None], 0.0)
+
+    def stepped(self, weights: Tensor, target: Tensor) -> Tensor:
+        """Return the solution."""
+        return target
 
 
 class LikelihoodWorking(Working):
@@ -108,6 +108,19 @@ class LikelihoodWorking(Working):
             latents + slope / curvature, curvature * rows.w, float((rows.w * density).sum())
         )
 
+    def stepped(self, weights: Tensor, target: Tensor) -> Tensor:
+        """Return the solution, for one latent function; half the way to it, for several.
+
+        Each latent function is solved by itself. The curvature across the classes of a softmax is
+        at most that within (Gershgorin), so half the way never goes too far. What all classes have
+        in common changes no probability, and the prior, which they share, takes it to 0: at once,
+        since there is no curvature that way and steps would be endless.
+        """
+        if self.n_latents == 1:
+            return target
+        after = weights + 0.5 * (target - weights)
+        return after - after.mean(dim=0) if self.shared else after
+
     def fitted_parameters(self, rows: Rows, mean: Tensor, variance: Tensor) -> Tensor:
         """Return the likelihood's parameters that suit latent moments ``[L, n]`` best."""
         from oakgp.inference.optimize import minimise
@@ -120,10 +133,7 @@ class LikelihoodWorking(Working):
             density = self.likelihood.expected_value(rows.y, f, variance, theta.exp())
             return -(rows.w * density).sum()
 
-        limits = [
-            (float(torch.tensor(low).log()), float(torch.tensor(high).log()))
-            for low, high in self.likelihood.parameter_bounds
-        ]
+        limits = [(math.log(low), math.log(high)) for low, high in self.likelihood.parameter_bounds]
         start = self.parameters.detach().cpu().log().numpy()
         tolerance = 1e-3 * max(1.0, rows.n / 1000.0)
         optimum = minimise(
