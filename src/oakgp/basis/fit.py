@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,11 @@ class BasisSchedule:
     stage_iterations: int = 20
     max_iterations: int = 60
     budget: Budget = field(default_factory=Budget)
+
+    def within(self, max_iter: int) -> BasisSchedule:
+        """Return the schedule for the estimators' ``max_iter``: half of it at the end."""
+        most = max(1, max_iter // 2)
+        return replace(self, max_iterations=most, stage_iterations=min(self.stage_iterations, most))
 
 
 @dataclass(frozen=True)
