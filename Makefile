@@ -25,10 +25,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PIP) -e ".[plots,dev]"
 	touch $@
 
-$(VENV)/.installed-bench-guard: $(VENV)/.installed-bench
-	$(BIN)/python -m benchmarks.guard
-
-docs: $(VENV)/.installed
+$(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) -e ".[docs]"
 	touch $@
 
@@ -56,6 +53,9 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run
+
+bench-guard: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.guard
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

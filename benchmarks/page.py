@@ -24,6 +24,7 @@ from benchmarks.summary import critical_difference, grid, latest
 
 RESULTS = ROOT / "benchmarks" / "results"
 LOST = 1.05  # the factor of a set that is lost by more than a little
+ENOUGH = 0.9  # of the runs of the model that has most: less is shown apart
 OURS = "oakgp"
 
 
@@ -108,12 +109,17 @@ def calibration(records: list[dict[str, Any]]) -> render.Rows | None:
     return rows if len(rows) > 1 else None
 
 
+def _ours(records: list[dict[str, Any]]) -> list[str]:
+    return [m for m in dict.fromkeys(r["model"] for r in records) if m.startswith(OURS)]
+
+
 def lost(records: list[dict[str, Any]], metric: str) -> list[str]:
     """Return where this library is behind the best by more than 5% of an error or 0.02 nats."""
     table = grid(records, metric)
-    if OURS not in table.models:
+    names = _ours(records)
+    if not names:
         return []
-    j = table.models.index(OURS)
+    j = table.models.index(names[0])
     found = []
     for i, name in enumerate(table.sets):
         best = int(np.nanargmin(table.sign * table.mean[i]))
@@ -129,6 +135,37 @@ def lost(records: list[dict[str, Any]], metric: str) -> list[str]:
     return found
 
 
+def by_completeness(records: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the records of the models that have most runs, and the names of the other models.
+
+    Rows are means over the splits that all their models have, so one model with a few runs would
+    take the others' runs out of the table.
+    """
+    runs: dict[str, set[Any]] = {}
+    for record in records:
+        runs.setdefault(record["model"], set()).add((record["set"], record["split"]))
+    most = max(map(len, runs.values()), default=0)
+    partial = [model for model, found in runs.items() if len(found) < ENOUGH * most]
+    return [r for r in records if r["model"] not in partial], partial
+
+
+def _metric_text(records: list[dict[str, Any]], metric: str) -> list[str]:
+    table = grid(records, metric)
+    if not table.sets:
+        return []
+    text = [f"**{render.TITLES.get(metric, metric)}**", ""]
+    text += [render.markdown(render.rows_of(table)), ""]
+    whole = table.complete()
+    if len(whole.sets) > 2 and len(whole.models) > 1:
+        difference = critical_difference(len(whole.models), len(whole.sets))
+        line = f"Mean ranks differ by more than chance (Nemenyi, 5%) from {difference:.2f} on."
+        text += [line, ""]
+    behind = lost(records, metric)
+    if behind and metric in ("rmse", "loglik", "auc", "deviance"):
+        text += [f"Behind by more than a little: {'; '.join(behind)}.", ""]
+    return text
+
+
 def section(part: Section, folder: Path, paper: Path | None) -> str | None:
     """Return the text of a section, or None while its results file does not exist."""
     path = folder / f"{part.file}.jsonl"
@@ -136,6 +173,7 @@ def section(part: Section, folder: Path, paper: Path | None) -> str | None:
     if not records:
         return None
     ours = [r for r in records if "error" not in r]
+    ours.sort(key=lambda r: not r["model"].startswith(OURS))
     shown = with_paper(ours, paper) if paper and part.file == "regression" else ours
     families = dict.fromkeys(r["set"].partition("/")[0] for r in ours)
     protocol = "; ".join(FAMILIES[name].protocol for name in families)
@@ -149,22 +187,16 @@ def section(part: Section, folder: Path, paper: Path | None) -> str | None:
         f"{' and '.join(map(str, threads))} thread{'' if threads == [1] else 's'}.",
         "",
     ]
+    whole, partial = by_completeness(shown)
     for metric in part.metrics:
-        table = grid(shown, metric)
-        if not table.sets:
-            continue
-        text += [f"**{render.TITLES.get(metric, metric)}**", ""]
+        text += _metric_text(whole, metric)
+    for model in partial:
+        some = whole + [r for r in shown if r["model"] == model]
+        sets = {r["set"] for r in some if r["model"] == model}
+        table = grid([r for r in some if r["set"] in sets], part.metrics[0])
+        title = render.in_a_sentence(table.metric)
+        text += [f"**{model}, on some of the sets so far: {title}**", ""]
         text += [render.markdown(render.rows_of(table)), ""]
-        whole = table.complete()
-        if len(whole.sets) > 2 and len(whole.models) > 1:
-            difference = critical_difference(len(whole.models), len(whole.sets))
-            text += [
-                f"Mean ranks differ by more than chance (Nemenyi, 5%) from {difference:.2f} on.",
-                "",
-            ]
-        behind = lost(shown, metric)
-        if behind and metric in ("rmse", "loglik", "auc", "deviance"):
-            text += [f"Behind by more than a little: {'; '.join(behind)}.", ""]
     covered = calibration(ours)
     if covered:
         text += ["**Coverage of intervals**", "", render.markdown(covered), ""]

@@ -32,6 +32,12 @@ TITLES = {
 Rows = list[list[str]]
 
 
+def in_a_sentence(metric: str) -> str:
+    """Return what a metric is called within a sentence."""
+    title = TITLES.get(metric, metric)
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
+
+
 def _short(name: str) -> str:
     return name.partition("/")[2] or name
 
@@ -140,7 +146,7 @@ def rank_picture(table: Grid, path: Path) -> None:
         y = -top - 0.42 * (place if left else k - 1 - place)
         edge = 0.9 if left else k + 0.1
         axes.plot([mean[j], mean[j], edge], [0, y, y], color="#444", lw=0.9)
-        label = f"{whole.models[j]} {mean[j]:.2f}" if left else f"{mean[j]:.2f} {whole.models[j]}"
+        label = f"{whole.models[j]} {mean[j]:.2f} " if left else f" {mean[j]:.2f} {whole.models[j]}"
         axes.text(edge, y, label, ha="right" if left else "left", va="center", fontsize=10)
     for level, (low, high) in enumerate(bars):
         y = -0.25 - 0.22 * level
@@ -150,7 +156,7 @@ def rank_picture(table: Grid, path: Path) -> None:
         1.1 + difference,
         0.85,
         f"critical difference {difference:.2f}, {len(whole.sets)} sets: "
-        f"{TITLES.get(whole.metric, whole.metric).lower()}",
+        f"{in_a_sentence(whole.metric)}",
         va="center",
         fontsize=9,
     )

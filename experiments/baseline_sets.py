@@ -114,16 +114,19 @@ def tables(records: list[dict[str, Any]]) -> list[Rows]:
     for record in records:
         groups[record["set"], record["variant"]].append(record)
     names = list(dict.fromkeys(name for name, _ in groups))
-    scores: Rows = [["set", "metric", *VARIANTS]]
+    scores: Rows = [["set", "metric", "folds", *VARIANTS]]
     orders: Rows = [["set", "Sobol of order 1", "2", "3", "variance of order 1", "2", "3"]]
     orders[0] += ["unconstrained 1", "2", "3"]
     terms: Rows = [["set", "terms for 99% of the variance", "metric with these", "with all"]]
     for name in names:
         metric = "rmse" if name in baseline.REGRESSION else "auc"
         row = [name, metric]
+        present = [v for v in VARIANTS if groups.get((name, v))]
+        common = set.intersection(*({r["split"] for r in groups[name, v]} for v in present))
+        row.append(str(len(common)))
         for variant in VARIANTS:
-            values = [r[metric] for r in groups.get((name, variant), [])]
-            row.append(f"{np.mean(values):.3f} ({len(values)})" if values else "")
+            part = [r for r in groups.get((name, variant), []) if r["split"] in common]
+            row.append(f"{np.mean([r[metric] for r in part]):.3f}" if part else "")
         scores.append(row)
         ours, other = groups.get((name, "oak"), []), groups.get((name, "unconstrained"), [])
         cells = [name]
@@ -134,7 +137,7 @@ def tables(records: list[dict[str, Any]]) -> list[Rows]:
         if curve is not None:
             enough = np.flatnonzero(shares >= 0.99)
             at = int(enough[0]) if len(enough) else len(curve) - 1
-            count = f"{at + 1}" if len(enough) else f"more than {len(curve)}"
+            count = f"{at}" if len(enough) else f"more than {at}"
             whole = np.mean([r[metric] for r in ours])
             terms.append([name, count, f"{curve[at]:.3f}", f"{whole:.3f}"])
     return [scores, orders, terms]
@@ -165,7 +168,7 @@ def draw(records: list[dict[str, Any]]) -> None:
     for axis, name in zip(axes.flat, names, strict=False):
         part = [r for r in ours if r["set"] == name]
         curve, shares = _means(part, "curve"), _means(part, "curve_shares")
-        count = np.arange(1, len(curve) + 1)
+        count = np.arange(len(curve))
         axis.plot(count, curve, color="#c03a2b")
         axis.set_title(f"{name} ({'RMSE' if name in baseline.REGRESSION else 'AUC'})", fontsize=9)
         twin = axis.twinx()

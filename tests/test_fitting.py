@@ -185,7 +185,7 @@ def test_many_correlated_pairs_are_counted() -> None:
     x = np.random.default_rng(0).standard_normal((20, 1))
     (note,) = fit(np.repeat(x, 4, axis=1), x[:, 0]).facts.notes
     assert note.count("(+1.00)") == 3
-    assert note.endswith(" and 3 more pairs")
+    assert " and 3 more pairs; Sobol indices" in note
 
 
 def test_noise_at_its_bounds_is_noted() -> None:

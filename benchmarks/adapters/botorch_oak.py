@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from benchmarks.adapters.base import Adapter, Fitted, Job, Prediction
 from benchmarks.adapters.tables import dense
@@ -13,7 +15,7 @@ from benchmarks.adapters.tables import dense
 
 @dataclass(frozen=True)
 class FittedOAK(Fitted):
-    """Columns as numbers, their ranges, and the model."""
+    """Columns in the training rows' ranges, beyond which the kernel refuses them, and the model."""
 
     columns: Any
     model: Any
@@ -23,14 +25,14 @@ class FittedOAK(Fitted):
 
         with torch.no_grad():
             p = self.model.posterior(
-                torch.tensor(self.columns.transform(X)), observation_noise=True
+                torch.tensor(self.columns.transform(X).clip(0.0, 1.0)), observation_noise=True
             )
             mean, variance = p.mean.reshape(-1).numpy(), p.variance.reshape(-1).numpy()
         return Prediction(mean=mean, sd=np.sqrt(variance))
 
 
 class BoTorchOAK(Adapter):
-    """``OrthogonalAdditiveGP``, second order, inputs to the unit cube; exact: small sets only."""
+    """``OrthogonalAdditiveGP``, second order, inputs kept in the unit cube: small sets only."""
 
     name = "botorch-oak"
     package = "botorch"
@@ -41,18 +43,16 @@ class BoTorchOAK(Adapter):
         import torch
         from botorch.fit import fit_gpytorch_mll
         from botorch.models.additive_gp import OrthogonalAdditiveGP
-        from botorch.models.transforms.input import Normalize
         from botorch.models.transforms.outcome import Standardize
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
         torch.manual_seed(job.seed)
         torch.set_num_threads(job.threads)
-        columns = dense(None)[:-1].fit(X)
+        columns = make_pipeline(dense(None)[:-1], MinMaxScaler()).fit(X)
         x = torch.tensor(columns.transform(X))
         model = OrthogonalAdditiveGP(
             train_X=x,
             train_Y=torch.tensor(np.asarray(y, float))[:, None],
-            input_transform=Normalize(x.shape[1]),
             outcome_transform=Standardize(1),
             **{"second_order": True, **job.options},
         )

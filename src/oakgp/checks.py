@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -59,3 +59,15 @@ def check_terms(name: str, terms: Any) -> None:
             raise ValueError(
                 f"{name}= holds {term!r}: a term is a column's name or number, or a tuple of these"
             )
+
+
+def check_directions(name: str, directions: Any) -> None:
+    """Refuse what is no mapping from single features to directions; None is no feature."""
+    if directions is None:
+        return
+    if not isinstance(directions, Mapping):
+        raise ValueError(f"{name}={directions!r}: give a mapping, such as {{'age': 'increasing'}}")
+    for feature, direction in directions.items():
+        if not isinstance(feature, (str, Integral)) or isinstance(feature, bool):
+            raise ValueError(f"{name}= holds {feature!r}: give a column's name or number")
+        check_choice(f"{name}[{feature!r}]", direction, ("increasing", "decreasing"))

@@ -352,7 +352,8 @@ def _series_column(name: str, series: nw.Series[Any]) -> RawColumn:
             labels=lambda: _masked(series.to_list(), np.isnan(floats())),
         )
     if dtype == nw.Boolean:
-        return _value_column(name, "boolean", lambda: _series_labels(series))
+        column = _value_column(name, "boolean", lambda: _series_labels(series))
+        return replace(column, quick_factor=partial(_boolean_factors, series))
     if dtype == nw.String:
         column = _value_column(name, "label", lambda: _series_labels(series))
         return replace(column, quick_factor=partial(_text_factors, series))
@@ -368,6 +369,16 @@ def _series_floats(series: nw.Series[Any], name: str) -> FloatArray:
     if series.dtype.is_decimal() or series.dtype in (nw.Int128, nw.UInt128):
         series = series.cast(nw.Float64)  # NumPy has neither
     return checked_finite(series.to_numpy().astype(np.float64), name)
+
+
+def _boolean_factors(series: nw.Series[Any]) -> Factors | None:
+    """Factor a column of booleans; None where some are missing."""
+    if series.null_count() or not len(series):
+        return None
+    values = series.to_numpy().astype(bool)
+    other = (values != values[0]).astype(np.intp)
+    levels: list[Level] = [bool(values[0]), not values[0]]
+    return (levels if other.any() else levels[:1]), other
 
 
 def _text_factors(series: nw.Series[Any]) -> Factors | None:

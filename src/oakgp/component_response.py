@@ -48,11 +48,15 @@ class ComponentResponse:
         Which of them; the class whose probability is meant.
     term
         The features u.
+    constant_known
+        Whether the constant counts as known, at its posterior mean: what is uncertain is the
+        component alone then, as plots of differences from the base rate want it.
     """
 
     model: Model
     output: Label | None
     term: Term
+    constant_known: bool = False
 
     def moments(self, x: Tensor) -> tuple[Array, Array]:
         """Return mean and standard deviation of the expected response, each ``[n]``.
@@ -95,6 +99,10 @@ class ComponentResponse:
         means, variances = [], []
         for model in models:
             mean, variance = model.posterior.keep([self.term]).mean_and_variance(x)
+            if self.constant_known and self.term:
+                variance = model.posterior.mean_and_variance(x, self.term)[1]
+            elif self.constant_known:
+                variance = torch.zeros_like(variance)
             means.append(model.center + model.scale * mean)
             variances.append(model.scale**2 * variance)
         return torch.stack(means), torch.stack(variances)

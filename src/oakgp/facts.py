@@ -190,5 +190,6 @@ def _correlations(x: Tensor, names: list[str]) -> list[str]:
     more = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
     return [
         "strongly correlated features share their effect between them, so read their components "
-        "together: " + ", ".join(text for _, text in pairs[:3]) + more
+        "together: " + ", ".join(text for _, text in pairs[:3]) + more + "; Sobol indices take "
+        "features for independent, and dependence(X) says how far off they are"
     ]

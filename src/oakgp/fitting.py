@@ -6,6 +6,7 @@ import importlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ class Options:
     rank: int = 2
     forced_terms: Sequence[Any] = ()
     forbidden_terms: Sequence[Any] = ()
+    monotone: Mapping[Any, str] = field(default_factory=dict)
     engine: str = "auto"
     n_inducing: int = 500
     device: str = "cpu"
@@ -324,7 +326,7 @@ def _basis_model(task: _Task, choice: Choice) -> Model:
         likelihood=problem.likelihood,
         start=start,
         max_order=options.max_order,
-        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forbidden=_forbidden(options, names),
         forced=named_terms(options.forced_terms, names, "forced_terms"),
         schedule=schedule,
         seed=options.seed,
@@ -361,7 +363,7 @@ def _learner(
     terms = term_set(
         d,
         order,
-        forbidden=named_terms(options.forbidden_terms, names, "forbidden_terms"),
+        forbidden=_forbidden(options, names),
         forced=named_terms(options.forced_terms, names, "forced_terms"),
     )
     kernel = AdditiveKernel(tuple(column.feature for column in columns), terms, options.orthogonal)
@@ -400,6 +402,21 @@ def _learner(
 
 def _tensors(*arrays: Array) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(array.copy()) for array in arrays)  # a copy each: torch aligns it
+
+
+def _forbidden(options: Options, names: list[str]) -> tuple[Term, ...]:
+    """Return the forbidden terms: those asked for, and three features with a monotone one.
+
+    Main effects and pairs can be made monotone, larger terms cannot, nor pairs in both features.
+    """
+    found = named_terms(options.forbidden_terms, names, "forbidden_terms")
+    monotone = [i for (i,) in named_terms(list(options.monotone), names, "monotone")]
+    found += tuple(combinations(sorted(monotone), 2))
+    for i in monotone:
+        others = [j for j in range(len(names)) if j != i]
+        triples = (sorted((i, *pair)) for pair in combinations(others, 2))
+        found += tuple(tuple(triple) for triple in triples)
+    return found
 
 
 def named_terms(specs: Sequence[Any], names: list[str], option: str) -> tuple[Term, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from oakgp.flows import FLOWS, Flow, flow_from_dict
 from oakgp.kernels import KERNELS, CategoricalKernel, Periodic, RadialKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.measures import MEASURES, Categorical, Measure, fit_measure, measure_from_dict
+from oakgp.ops.threads import run_chunks
 from oakgp.schema import CategoricalColumn, TableSchema
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 MEASURE_NAMES = ("auto", "gaussian", *MEASURES)
 
 
@@ -188,11 +190,11 @@ def fit_distributions(
     kernels = per_column("kernel", kernel, schema, "squared_exponential")
     measures = per_column("measure", measure, schema, "auto")
     flows = per_column("flow", flow, schema, "normal_score")
-    fitted = []
-    for j, (column, of) in enumerate(zip(columns, distributions, strict=True)):
+
+    def fitted(j: int) -> ModelColumn:
+        column, of = columns[j], distributions[j]
         if isinstance(column, CategoricalColumn):
-            fitted.append(_categorical(column, of.values, of.mass, rank))
-            continue
+            return _categorical(column, of.values, of.mass, rank)
         base = _kernel(kernels[j], column.name)
         if not isinstance(flows[j], str) or flows[j] not in FLOWS:
             raise ValueError(
@@ -206,8 +208,25 @@ def fit_distributions(
             transform = FLOWS[flows[j]].fit(of.values[present], of.mass[present])
             z = transform.forward(of.values)
         feature = Feature(column.name, base, _measure(measures[j], column.name, z, of.mass))
-        fitted.append(ModelColumn(feature, transform))
-    return fitted
+        return ModelColumn(feature, transform)
+
+    return _each_column(fitted, len(columns), len(distributions[0].values) if columns else 0)
+
+
+_FEW_ROWS = 20_000  # below, threads cost more than they save
+
+
+def _each_column(task: Callable[[int], T], count: int, n_rows: int) -> list[T]:
+    """Return the results of a task for every column, on several threads where it is worth it."""
+    if n_rows < _FEW_ROWS:
+        return [task(j) for j in range(count)]
+    results: dict[int, T] = {}
+
+    def run(j: int) -> None:
+        results[j] = task(j)
+
+    run_chunks(run, count)
+    return [results[j] for j in range(count)]
 
 
 def _categorical(column: CategoricalColumn, codes: Array, weights: Array, rank: int) -> ModelColumn:
@@ -225,4 +244,10 @@ def transform(columns: Sequence[ModelColumn], encoded: Array) -> Array:
     """Return the model's coordinates of encoded rows, ``[n, d] -> [n, d]``."""
     if not columns:
         return np.empty((len(encoded), 0))
-    return np.column_stack([c.forward(encoded[:, j]) for j, c in enumerate(columns)])
+    out = np.empty((len(encoded), len(columns)), order="F")  # columns are read one by one
+
+    def forward(j: int) -> None:
+        out[:, j] = columns[j].forward(encoded[:, j])
+
+    _each_column(forward, len(columns), len(encoded))
+    return out

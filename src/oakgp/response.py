@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from oakgp.likelihoods.base import Likelihood
+from oakgp.likelihoods.quadrature import row_chunks
+from oakgp.likelihoods.quantiles import N_NODES
 from oakgp.posterior import Posterior
 
 Array = NDArray[np.float64]
@@ -99,6 +101,27 @@ class Response:
         value = self.likelihood.log_predictive(unit, mean, variance, self.parameters)
         continuous = self.likelihood.support == "real"
         return as_array(value) - (float(np.log(self.scale)) if continuous else 0.0)
+
+    def distribution(
+        self, y: Array, mean: Tensor, variance: Tensor, offset: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return P(Y < y) and P(Y <= y) of responses, each ``[n]``; of classes there is none."""
+        if offset is not None and self.shifts:
+            y = y - offset
+        unit = torch.from_numpy((y - self.center) / self.scale).to(mean)
+        at_most = self._cdf(unit, mean, variance)
+        if self.likelihood.support != "count":
+            return at_most, at_most
+        below = self._cdf((unit - 1.0).clamp_min(0.0), mean, variance)
+        return np.where(y > 0, below, 0.0), at_most
+
+    def _cdf(self, y: Tensor, mean: Tensor, variance: Tensor) -> Array:
+        chunks = row_chunks(len(y), N_NODES)
+        parts = [
+            self.likelihood.predictive_cdf(y[r], mean[:, r], variance[:, r], self.parameters)
+            for r in chunks
+        ]
+        return as_array(torch.cat(parts))
 
     def draws(
         self,

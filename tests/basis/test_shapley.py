@@ -21,7 +21,10 @@ def random_posterior(seed: int = 0) -> BasisPosterior:
     bases = [feature_basis(feature, 0.5, 5) for feature in mixed_features()]
     layout = BasisLayout(tuple(bases), tuple(term_columns(bases, u, 6) for u in TERMS))
     parameters = BasisParameters(
-        tensor(rng.uniform(0.5, 2.0, len(TERMS) + 1)), torch.ones(7).double(), tensor(0.1)
+        tensor(rng.uniform(0.5, 2.0, len(TERMS) + 1)),
+        torch.ones(7).double(),
+        tensor(0.1),
+        torch.zeros(7).double(),
     )
     root = np.triu(rng.normal(0.0, 0.3, (layout.size, layout.size)))
     return BasisPosterior(

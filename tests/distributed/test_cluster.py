@@ -131,7 +131,7 @@ def test_a_killed_worker_changes_nothing(client, folder) -> None:
     assert done[0] < len(source.parts)
     for name in quick:
         np.testing.assert_array_equal(sums[name], quick[name])  # to the bit
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
     assert victim not in client.run(os.getpid).values()
 
 

@@ -113,7 +113,6 @@ def test_a_classifier_outlives_a_worker(client, tmp_path) -> None:
         model = small_sample(DaskOAKClassifier()).fit(tmp_path, "label", **settings)
     assert killed
     np.testing.assert_array_equal(model.predict_proba(table), calm.predict_proba(table))
-    client.wait_for_workers(2, timeout=60)
     alone = small_sample(OAKClassifier())
     alone.fit_stream(tmp_path, "label", columns=columns)
     np.testing.assert_allclose(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.base
 from tests.edits.models import classifier, frame, regressor, response, rows
 
 import oakgp
@@ -74,7 +75,7 @@ def test_a_dropped_term_is_gone() -> None:
 @pytest.mark.parametrize(("option", "name", "shape"), SHAPES)
 def test_a_shape_is_kept_everywhere_and_bands_survive(option: str, name: str, shape: str) -> None:
     model = regressor()
-    found = model.edit(**{option: {name: shape}})
+    found = model.edit(**{option: {name: shape}}, interactions=False)
     column = frame()[name].dropna()
     x = np.linspace(column.min(), column.max(), 300)
     if option == "convex":  # exact at the nodes, between which the flow bends a little
@@ -92,7 +93,7 @@ def test_a_shape_is_kept_everywhere_and_bands_survive(option: str, name: str, sh
 
 def test_the_band_is_that_of_projected_draws() -> None:
     model = regressor()
-    found = model.edit(monotone={"rise": "increasing"}).model_.posterior
+    found = model.edit(monotone={"rise": "increasing"}, interactions=False).model_.posterior
     (edit,) = found.edits
     assert edit.grid is not None
     nodes = np.array(edit.grid.axes[0].nodes)
@@ -113,7 +114,7 @@ def test_the_band_is_that_of_projected_draws() -> None:
 @pytest.mark.parametrize(("option", "name", "shape"), SHAPES)
 def test_edited_components_are_centred_and_add_up(option: str, name: str, shape: str) -> None:
     model, table = regressor(), rows()
-    found = model.edit(**{option: {name: shape}}, scale={"kind": 2.0})
+    found = model.edit(**{option: {name: shape}}, interactions=False, scale={"kind": 2.0})
     parts = [found.component(table, u)[0] for u in [(), *TERMS]]
     np.testing.assert_allclose(np.sum(parts, axis=0), found.predict(table), rtol=1e-10)
     edit = found.model_.posterior.edit_of(model.model_.term(name))
@@ -121,10 +122,11 @@ def test_edited_components_are_centred_and_add_up(option: str, name: str, shape:
     assert abs((edit.grid.probability * edit.grid.mean).sum()) < 0.02
 
 
-def test_missing_values_keep_their_effect() -> None:
+@pytest.mark.parametrize("interactions", [False, True])
+def test_missing_values_keep_their_effect(interactions: bool) -> None:
     model = regressor()
     table = rows().assign(bowl=np.nan)
-    found = model.edit(monotone={"bowl": "increasing"})
+    found = model.edit(monotone={"bowl": "increasing"}, interactions=interactions)
     for k in range(2):
         np.testing.assert_allclose(
             found.component(table, "bowl")[k], model.component(table, "bowl")[k], rtol=1e-9
@@ -142,6 +144,151 @@ def test_what_has_the_shape_already_hardly_moves() -> None:
     np.testing.assert_allclose(
         found.predict(new, return_std=True)[1], model.predict(new, return_std=True)[1], rtol=0.1
     )
+
+
+@pytest.mark.parametrize("name", ["rise", "bowl"])
+@pytest.mark.parametrize("shape", ["increasing", "decreasing"])
+def test_predictions_are_monotone_whatever_the_other_features(name: str, shape: str) -> None:
+    model = regressor()
+    found = model.edit(monotone={name: shape})
+    x = np.linspace(0.3 if name == "bowl" else -1.0, 2.0 if name == "bowl" else 1.0, 60)
+    sign = 1.0 if shape == "increasing" else -1.0
+    spread = np.std(response(frame()))
+    before = []
+    for k in range(len(rows())):
+        table = rows().iloc[[k] * len(x)].assign(**{name: x})
+        assert (sign * np.diff(found.predict(table))).min() > -1e-9 * spread
+        before.append((sign * np.diff(model.predict(table))).min())
+    assert min(before) < -0.01 * spread
+    table = rows()
+    parts = [found.component(table, u)[0] for u in [(), *TERMS]]
+    np.testing.assert_allclose(np.sum(parts, axis=0), found.predict(table), rtol=1e-10)
+    for edit in found.model_.posterior.edits:
+        p, mean = edit.grid.probability, edit.grid.mean
+        assert np.abs((p * mean).sum(axis=0)).max() < 0.02
+        assert np.abs((p * mean).sum(axis=-1)).max() < 0.02
+    sd, old = (
+        found.model_.moments(table, noisy=False)[1],
+        model.model_.moments(table, noisy=False)[1],
+    )
+    assert 0.3 < np.median(sd / old) < 1.5
+
+
+def test_monotone_pairs_that_were_so_hardly_move() -> None:
+    table = frame(120)
+    slope = table["kind"].map({"x": 2.0, "y": 4.0, "z": 6.0}).to_numpy()
+    y = slope * table["rise"] + 0.05 * np.random.default_rng(0).standard_normal(120)
+    model = oakgp.OAKRegressor(max_order=2, flow="none", max_iter=15).fit(table, y)
+    found = model.edit(monotone={"rise": "increasing"})
+    new = frame(60, seed=4)
+    assert np.abs(found.predict(new) - model.predict(new)).max() < 0.03 * np.std(y)
+    assert found.edits_["moved"][0] < 0.01 * np.std(y)
+    assert found.edits_["change"][0] == "made increasing with its interactions"
+
+
+def test_terms_of_three_features_stand_in_the_way_of_monotone_pairs() -> None:
+    model = regressor(max_order=3)
+    with pytest.raises(ValueError, match="three or more features"):
+        model.edit(monotone={"rise": "increasing"})
+    assert model.edit(monotone={"rise": "increasing"}, interactions=False)
+
+
+def test_a_feature_taken_out_has_no_effect() -> None:
+    model, table = regressor(max_order=3), rows()
+    found = model.edit(without=["kind"])
+    other = table.assign(kind=table["kind"].to_numpy()[::-1])
+    np.testing.assert_allclose(found.predict(other), found.predict(table))
+    np.testing.assert_allclose(variance(found, other), variance(found, table), atol=1e-9)
+    assert not any("kind" in term for term in found.components_["term"])
+    assert found.edits_["change"].tolist() == ["taken out"]
+    names = found.sobol_.features["feature"].tolist()
+    before = model.sobol_.features["total"][names.index("kind")]
+    assert found.edits_["share_before"][0] == pytest.approx(before, rel=1e-6)
+
+
+def test_classes_have_no_shape_of_their_own() -> None:
+    with pytest.raises(ValueError, match="a shape needs one function"):
+        classifier(3).edit(monotone={"rise": "increasing"})
+
+
+@pytest.mark.parametrize("max_order", [1, 3])
+def test_monotone_at_fit(max_order: int) -> None:
+    table, y = frame(), response(frame())
+    model = oakgp.OAKRegressor(
+        max_order=max_order, flow="normal_score", max_iter=5, monotone={"rise": "decreasing"}
+    ).fit(table, y)
+    x = np.linspace(-1.2, 1.2, 50)
+    for k in range(10):
+        f = model.predict(rows().iloc[[k] * 50].assign(rise=x))
+        assert np.diff(f).max() < 1e-9 * np.std(y)
+    terms = model.model_.posterior.terms
+    assert (0, 1, 2) not in terms
+    assert ((0, 1) in terms) == (max_order > 1)
+    assert model.edits_["reason"].tolist() == ["asked for at fit"]
+    assert sklearn.base.clone(model).monotone == {"rise": "decreasing"}
+
+
+def test_changes_of_one_call_go_together() -> None:
+    model, table = regressor(max_order=3), rows()
+    found = model.edit(
+        without=["kind"],
+        drop=[("rise", "bowl")],
+        monotone={"rise": "increasing", "bowl": "decreasing"},
+    )
+    assert found.edits_["change"].tolist() == [
+        "dropped",
+        "taken out",
+        "made increasing",
+        "made decreasing",
+    ]
+    x = np.linspace(-1.0, 1.0, 40)
+    f = found.predict(table.iloc[[2] * 40].assign(rise=x))
+    assert np.diff(f).min() > -1e-12
+    both = oakgp.OAKRegressor(
+        max_iter=2, flow="none", monotone={"rise": "increasing", "bowl": "increasing"}
+    ).fit(frame(), response(frame()))
+    assert (0, 1) not in both.model_.posterior.terms
+
+
+def test_basis_models_are_edited_alike(tmp_path: Path) -> None:
+    model, table = regressor(engine="basis"), rows()
+    found = model.edit(monotone={"rise": "decreasing"}, without=["bowl"], scale={"kind": 0.5})
+    x = np.linspace(-1.0, 1.0, 40)
+    assert np.diff(found.predict(frame().iloc[[3] * 40].assign(rise=x))).max() < 1e-9
+    parts = [found.component(table, u)[0] for u in [(), *TERMS] if found_in(found, u)]
+    np.testing.assert_allclose(np.sum(parts, axis=0), found.predict(table))
+    found.save(tmp_path / "m.oak")
+    again = oakgp.load(tmp_path / "m.oak")
+    np.testing.assert_array_equal(again.predict(table), found.predict(table))
+
+
+def found_in(model: Any, term: Any) -> bool:
+    numbers = tuple(sorted(model.model_.names.index(name) for name in term))
+    return not term or numbers in model.model_.posterior.terms
+
+
+def test_monotone_classes_at_fit() -> None:
+    y = np.where(response(frame()) > 6, "b", "a")
+    model = oakgp.OAKClassifier(max_iter=2, flow="normal_score", monotone={"rise": "increasing"})
+    x = np.linspace(-1, 1, 40)
+    link, _ = model.fit(frame(), y).predict_link(frame().iloc[[3] * 40].assign(rise=x))
+    assert np.diff(link).min() > -1e-9
+
+
+@pytest.mark.parametrize(
+    ("monotone", "message"),
+    [
+        ({"rise": "up"}, "choose one of 'increasing', 'decreasing'"),
+        (["rise"], "give a mapping"),
+        ({("rise", "bowl"): "increasing"}, "name or number"),
+        ({"nobody": "increasing"}, "no feature"),
+        ({"kind": "increasing"}, "no direction"),
+    ],
+)
+def test_wrong_directions_at_fit(monotone: Any, message: str) -> None:
+    model = oakgp.OAKRegressor(max_iter=1, max_order=1, flow="none", monotone=monotone)
+    with pytest.raises(ValueError, match=message):
+        model.fit(frame(), response(frame()))
 
 
 def test_sobol_indices_are_those_of_the_edited_function() -> None:
@@ -184,10 +331,10 @@ def test_edits_follow_one_another() -> None:
     found = shaped.component(table, "rise")
     np.testing.assert_allclose(found[0], 2 * plain[0])
     np.testing.assert_allclose(found[1], 2 * plain[1])
-    gone = model.edit(drop=["rise"]).edit(monotone={"rise": "increasing"})
+    gone = model.edit(drop=["rise"]).edit(monotone={"rise": "increasing"}, interactions=False)
     assert np.abs(gone.component(table, "rise")[0]).max() == 0.0
     again = shaped.edit(convex={"rise": "convex"})
-    assert len(again.model_.posterior.edits) == 1
+    assert len(again.model_.posterior.edits) == len(shaped.model_.posterior.edits) == 3
 
 
 def test_truncation_and_edits_go_together() -> None:
@@ -223,11 +370,10 @@ def test_the_cost_is_that_of_held_out_rows() -> None:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_are_edited_alike(n_classes: int) -> None:
     model, table = classifier(n_classes), rows()
-    found = model.edit(monotone={"rise": "increasing"}, drop=[("bowl", "kind")])
-    for output in found.model_.outputs:
-        grid = frame().iloc[[0] * 50].assign(rise=np.linspace(-1, 1, 50))
-        mean, _ = output.component(grid, output.term("rise"))
-        assert np.diff(mean).min() > -1e-12
+    found = model.edit(scale={"rise": 0.5}, drop=[("bowl", "kind")])
+    for output, before in zip(found.model_.outputs, model.model_.outputs, strict=True):
+        half, whole = (o.component(table, o.term("rise"))[0] for o in (output, before))
+        np.testing.assert_allclose(half, 0.5 * whole)
         assert not output.component(table, output.term(("bowl", "kind")))[0].any()
     p = found.predict_proba(table)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -239,12 +385,11 @@ def test_classes_are_edited_alike(n_classes: int) -> None:
     assert 0.9 < shares.sum() <= 1.0 + 1e-9
 
 
-@pytest.mark.parametrize("make", [regressor, lambda: classifier(3)])
+@pytest.mark.parametrize("make", [regressor, lambda: classifier(2), lambda: classifier(3)])
 def test_edits_are_saved(make: Any, tmp_path: Path) -> None:
-    table = rows()
-    found = make().edit(
-        monotone={"rise": "increasing"}, scale={"kind": 0.5}, drop=["bowl"], reason="é"
-    )
+    table, model = rows(), make()
+    shape = {} if model.model_.pooled else {"rise": "increasing"}
+    found = model.edit(monotone=shape, scale={"kind": 0.5}, drop=["bowl"], reason="é")
     found.save(tmp_path / "m.oak")
     again = oakgp.load(tmp_path / "m.oak")
     np.testing.assert_array_equal(again.predict(table), found.predict(table))
@@ -295,9 +440,13 @@ def test_plots_and_reports_show_the_edit(tmp_path: Path) -> None:
         ({"monotone": {"rise": "up"}}, "choose 'increasing' or 'decreasing'"),
         ({"convex": {"rise": "increasing"}}, "choose 'convex' or 'concave'"),
         ({"monotone": {"kind": "increasing"}}, "holds categories"),
-        ({"monotone": {("rise", "bowl"): "increasing"}}, "no main effect"),
+        ({"monotone": {("rise", "bowl"): "increasing"}}, "no single feature"),
+        ({"without": [("rise", "bowl")]}, "no single feature"),
+        ({"without": ["rise"], "drop": [("rise", "kind")]}, "changed twice"),
         ({"drop": ["rise"], "scale": {"rise": 2.0}}, "changed twice"),
         ({"monotone": {"rise": "increasing"}, "convex": {"rise": "convex"}}, "changed twice"),
+        ({"monotone": {"rise": "increasing", "bowl": "decreasing"}}, "'rise × bowl' .* twice"),
+        ({"monotone": {"rise": "increasing"}, "drop": ["rise"]}, "no shape then"),
         ({"drop": ["rise"], "X_test": [[1]]}, "give X_test and y_test together"),
     ],
 )

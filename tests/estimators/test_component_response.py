@@ -8,10 +8,11 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
+from scipy.special import expit, ndtr, softmax
 from tests.estimators.models import frame, quick
 
 from oakgp import OAKClassifier
+from oakgp.component_response import ComponentResponse
 from oakgp.likelihoods import LIKELIHOODS
 
 matplotlib.use("Agg")
@@ -60,7 +61,7 @@ EXPECTED = {
     "student_t": lambda f: f[0],
     "heteroscedastic_gaussian": lambda f: f[0],
     "logit": lambda f: expit(f[0]),
-    "probit": lambda f: __import__("scipy.special").special.ndtr(f[0]),
+    "probit": lambda f: ndtr(f[0]),
     "poisson": lambda f: np.exp(f[0]),
     "negative_binomial": lambda f: np.exp(f[0]),
     "gamma": lambda f: np.exp(f[0]),
@@ -134,13 +135,41 @@ def test_unknown_scales_and_coverages_are_refused() -> None:
         fitted.component_interval(X, "a", 1.0)
 
 
+def known_base(fitted: Any, output: Any) -> float:
+    """The expected response at the mean of the constant."""
+    whole = fitted.model_
+    outputs = whole.outputs if whole.pooled else [whole.of(output)]
+    f = [[m.center + m.scale * m.posterior.constant()[0]] for m in outputs]
+    kind = next(k for k in KINDS if model(k) is fitted)
+    return float(EXPECTED[kind](np.array(f))[0])
+
+
+def test_a_known_constant_leaves_the_uncertainty_of_the_component() -> None:
+    fitted, X = model("logit"), frame(4, seed=9)
+    whole = fitted.model_
+    x, term = whole.encode(X), whole.term("a")
+    part = ComponentResponse(whole, None, term, True)
+    mean, variance = whole.posterior.mean_and_variance(x, term)
+    constant = whole.center + whole.posterior.constant()[0]
+    values = expit(
+        constant
+        + mean.numpy()
+        + variance.sqrt().numpy() * np.random.default_rng(0).standard_normal((N_DRAWS, 1))
+    )
+    np.testing.assert_allclose(part.moments(x)[0], values.mean(axis=0), atol=0.005)
+    np.testing.assert_allclose(part.moments(x)[1], values.std(axis=0), rtol=0.03)
+    base, spread = ComponentResponse(whole, None, (), True).moments(x)
+    np.testing.assert_allclose(base, expit(constant), atol=1e-9)
+    np.testing.assert_allclose(spread, 0.0, atol=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["logit", "classes", "poisson", "heteroscedastic_gaussian"])
 def test_plots_show_the_difference_from_the_base_rate(kind: str) -> None:
     fitted = model(kind)
     output = "v" if kind == "classes" else None
     terms = ["a", "c", ("a", "b"), ("a", "c")]
     figure = fitted.plot_components(terms=terms, output=output, scale="response", n_grid=12)
-    base = fitted.component(frame(1), (), output, scale="response")[0][0]
+    base = known_base(fitted, output)
     labels = [ax.get_ylabel() for ax in figure.axes]
     assert any(f"less {base:.3g}" in label for label in labels)
     line = figure.axes[0].get_lines()[-1]

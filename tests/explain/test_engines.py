@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.explain.models import frame, response
+from tests.explain.models import fitted, frame, response
 
 from oakgp import OAKClassifier, OAKRegressor
 from oakgp.explain import plot_all
@@ -76,3 +76,21 @@ def test_probabilities_contrasts_and_dependence() -> None:
 def test_every_plot() -> None:
     figures = plot_all(regression(), TABLE[:100], response(TABLE[:100]))
     assert {"components", "order_variances", "shapley", "pit", "truncation"} <= set(figures)
+
+
+def test_models_that_were_edited() -> None:
+    table = frame(30)
+    edited = fitted().edit(scale={"a": 0.5}, drop=[("a", "b")], monotone={"b": "increasing"})
+    found = edited.explain(table)
+    for kind in ("terms", "features"):
+        np.testing.assert_allclose(
+            found.attribution(kind).prediction, edited.predict(table), atol=1e-7
+        )
+    before = fitted().explain(table, ["a"]).terms
+    after = edited.explain(table, ["a"]).terms
+    np.testing.assert_allclose(after.values[:, 0], 0.5 * before.values[:, 0], atol=1e-9)
+    assert after.sd is not None
+    assert before.sd is not None
+    np.testing.assert_allclose(after.sd[:, 0], 0.5 * before.sd[:, 0], atol=1e-9)
+    assert edited.dependence(table).terms["total"].sum() == pytest.approx(1.0)
+    assert "order_variances" in plot_all(edited)

@@ -76,6 +76,9 @@ def test_a_shorter_model_is_explained_by_what_it_kept() -> None:
     assert list(found.terms.names) == list(short.get_feature_names_out())
     np.testing.assert_allclose(found.terms.prediction, short.predict(TABLE), atol=1e-8)
     np.testing.assert_allclose(found.features.prediction, short.predict(TABLE), atol=1e-8)
+    dropped = next(term for term in fitted().components_["term"] if term not in found.terms.names)
+    with pytest.raises(ValueError, match="truncation dropped"):
+        short.explain(TABLE, [dropped])
 
 
 def test_the_covariance_of_shapley_values_belongs_to_their_deviations() -> None:
@@ -275,3 +278,12 @@ def test_explanations_need_no_matplotlib_and_plots_say_so() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == 'plots need matplotlib: pip install "oakgp[plots]"'
+
+
+def test_values_are_written_as_people_would() -> None:
+    table = pd.DataFrame(
+        {"a": [0.123456, 1.0, -2.5], "b": [123456.7, 25000.0, 1e-9], "c": "red", "d": "no"}
+    )
+    texts_of = fitted().explain(table).value_texts
+    assert list(texts_of[:, 0]) == ["0.1235", "1", "-2.5"]
+    assert list(texts_of[:, 1]) == ["123,457", "25,000", "1e-09"]

@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 import torch
 from tests.inference.models import Latents, latents
-from tests.references import tensor
+from tests.references import mixed_features, tensor
 
 from oakgp.inference import variational
 from oakgp.inference.data import TrainingData
 from oakgp.inference.engines import Regression, Variational
 from oakgp.inference.learn import Learned, Learner, Schedule
 from oakgp.inference.matching import Matched
+from oakgp.inference.sites import Observations
 from oakgp.inference.space import ParameterSpace
-from oakgp.likelihoods import LIKELIHOODS
+from oakgp.inference.stochastic.hyperparameters import Pace
+from oakgp.kernels.additive import AdditiveKernel
+from oakgp.kernels.terms import term_set
+from oakgp.likelihoods import LIKELIHOODS, BernoulliLogit
 from oakgp.ops.threads import one_torch_thread
 
 SHORT = Schedule(max_iterations=6, race_iterations=3, trial_iterations=3, tolerance=1e-3)
@@ -157,3 +161,28 @@ def test_several_latent_functions_get_fewer_rows() -> None:
     assert Schedule().for_latents(1).exact_rows == 1000
     assert Schedule().for_latents(3).exact_rows == 700
     assert Schedule(exact_rows=50).for_latents(1).exact_rows == 50
+
+
+def test_minibatches_find_an_interaction_that_few_rows_had_given_up() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 1500))
+    f = 3.0 * np.cos(2.0 * x[0]) * x[1]
+    y = (rng.random(1500) < 1.0 / (1.0 + np.exp(-f))).astype(float)
+    features = [feature for feature in mixed_features() if not feature.is_categorical][:1] * 2
+    kernel = AdditiveKernel(tuple(features), term_set(2, 2))
+    space = ParameterSpace(kernel, learn_scales=True, learn_noise=False)
+    one = torch.ones(1500, dtype=torch.float64)
+    rows = Observations(tensor(x), tensor(y), one, torch.zeros_like(one))
+    given = Variational(space, rows, BernoulliLogit(), tensor([0.0]), tensor([]))
+    faded = space.pack(
+        replace(
+            space.unpack(tensor(given.start(1.0, 0.1, 0))),
+            lengthscales=tensor([100.0, 1.0]),
+            order_variances=tensor([0.1, 0.1, 1e-10]),
+        )
+    )
+    pace = Pace(batch_rows=300, max_steps=120)
+    fitted, found = given.learn_in_batches(faded, 40, tolerance=0.1, seed=0, pace=pace)
+    mean = fitted.posteriors[0].mean(rows.x)
+    assert float(np.corrcoef(mean.numpy(), f)[0, 1]) > 0.9
+    assert float(found.model.parameters[0].lengthscales[0]) < 2.0

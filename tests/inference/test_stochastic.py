@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 from tests.inference.models import Latents, latents
-from tests.references import random_rows, tensor
+from tests.references import mixed_features, random_rows, tensor
 
 from oakgp.inference import variational
-from oakgp.inference.engines import Variational
+from oakgp.inference.inducing import greedy_inducing
+from oakgp.inference.optimize import minimise
 from oakgp.inference.sites import Observations
-from oakgp.inference.space import ParameterSpace
 from oakgp.inference.stochastic import learning
 from oakgp.inference.stochastic.adam import Adam
 from oakgp.inference.stochastic.batches import endless, partition
 from oakgp.inference.stochastic.estimate import bound, estimate, gradient
 from oakgp.inference.stochastic.hyperparameters import Climb, Model, Pace, State, whitenings
 from oakgp.inference.stochastic.inducing_gaussian import InducingGaussian
-from oakgp.inference.stochastic.passes import Conditioned, Passes
+from oakgp.inference.stochastic.passes import Conditioned
 from oakgp.inference.stochastic.whitening import TapedView
 from oakgp.likelihoods import LIKELIHOODS
 from oakgp.ops.threads import one_torch_thread
@@ -196,3 +196,158 @@ def test_at_the_best_q_the_gradient_is_that_of_the_sites(name: str) -> None:
     loss = variational.negative_bound(vector_model(p).at(variable), p.observations, sites, inducing)
     (theirs,) = torch.autograd.grad(loss, variable)
     torch.testing.assert_close(ours, -theirs, rtol=1e-4, atol=1e-4)
+
+
+# Learning.
+
+QUICK = Pace(batch_rows=30, max_steps=18, warm_steps=3, window=6, sample_rows=60)
+
+
+def run(p: Latents, pace: Pace = QUICK, seed: int = 0, m: int = 10) -> learning.Outcome:
+    def choose(theta: torch.Tensor) -> torch.Tensor:
+        parameters = vector_model(p).at(theta).parameters[0]
+        rows = greedy_inducing(p.model.kernel, parameters, p.observations.x, m, 0)
+        return p.observations.x[:, rows].contiguous()
+
+    return learning.learn(
+        vector_model(p),
+        p.observations,
+        vector(p),
+        choose,
+        tolerance=1e-3,
+        seed=seed,
+        pace=pace,
+    )
+
+
+@every
+def test_learning_raises_the_bound_and_repeats_to_the_bit(name: str) -> None:
+    p = latents(name, n=80, shared=name == "softmax")
+    one, again = run(p), run(p)
+    assert one.course.path[-1] > one.course.path[0]
+    assert one.conditioned.converged
+    assert torch.equal(one.theta, again.theta)
+    assert one.conditioned.bound == again.conditioned.bound
+    for a, b in zip(one.posteriors, again.posteriors, strict=True):
+        assert torch.equal(a.mean_weights, b.mean_weights)
+        assert torch.equal(a.whitener, b.whitener)
+    other = run(p, seed=1)
+    assert not torch.equal(one.theta, other.theta)
+
+
+def test_the_batch_of_all_rows_climbs_to_the_optimum_of_the_full_batch() -> None:
+    p = latents("poisson", n=24, features=mixed_features()[:2])
+    pace = Pace(batch_rows=24, max_steps=300, window=100, patience=100.0, gain=0.0)
+    found = run(p, pace, m=24)
+    inducing = greedy_inducing(p.model.kernel, found.model.parameters[0], p.observations.x, 24, 0)
+    objective = variational.VariationalObjective(found.model, p.observations, inducing)
+
+    def value(theta: torch.Tensor) -> torch.Tensor:
+        model = vector_model(p).at(theta)
+        loss = objective(model.parameters, model.likelihood_parameters)
+        return loss - vector_model(p).log_prior(model)
+
+    best = minimise(
+        value, found.theta.numpy(), vector_model(p).limits, max_iter=100, tolerance=1e-6
+    )
+    assert float(value(found.theta)) == pytest.approx(best.value, abs=0.05)
+
+
+def hard(kind: str, n: int = 300) -> Latents:
+    """Rows that break what takes steps without looking."""
+    name = {"separable": "bernoulli_logit", "rare": "bernoulli_probit"}.get(kind, "poisson")
+    p = latents("student_t" if kind == "outliers" else name, n=n, variance=3.0)
+    x = p.observations.x[0].nan_to_num()
+    generator = torch.Generator().manual_seed(0)
+    y = {
+        "separable": (x > 0).double(),
+        "rare": (torch.arange(n) < 1).double(),
+        "huge": torch.poisson(1e6 * torch.exp(x), generator=generator),
+        "one huge": torch.where(torch.arange(n) == 5, 1e9, 1.0).double(),
+        "outliers": torch.where(torch.arange(n) % 7 == 0, 1e4, x).double(),
+    }[kind]
+    level = {"huge": 14.0, "one huge": 15.0, "rare": -2.7}.get(kind, 0.0)
+    model = replace(p.model, levels=tensor([level]))
+    return replace(p, model=model, observations=replace(p.observations, y=y))
+
+
+@pytest.mark.parametrize("kind", ["separable", "rare", "huge", "one huge", "outliers"])
+def test_nothing_diverges(kind: str) -> None:
+    p = hard(kind)
+    found = run(p)
+    path = np.array(found.course.path)
+    assert np.isfinite(path).all()
+    assert path[-1] >= path[0]
+    assert (np.diff(path) > -0.05 * np.abs(path[:-1]) - 0.05).all()
+    assert np.isfinite(found.conditioned.bound)
+    mean, variance = found.posteriors[0].mean_and_variance(p.observations.x)
+    assert torch.isfinite(mean).all()
+    assert torch.isfinite(variance).all()
+    if kind == "separable":
+        right = (mean > 0) == (p.observations.y > 0)
+        assert float(right.double().mean()) > 0.95
+
+
+def test_after_a_fall_it_goes_back_with_half_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = latents("poisson", n=120)
+    reading, calls = Climb.reading, iter(range(1000))
+
+    def falls(self: Climb) -> float:
+        return -np.inf if next(calls) in (2, 3) else reading(self)
+
+    monkeypatch.setattr(Climb, "reading", falls)
+    found = run(p, replace(QUICK, max_steps=48))
+    assert found.course.n_restarts == 2
+    assert np.isfinite(found.course.path).all()
+    assert found.conditioned.converged
+
+    monkeypatch.setattr(Climb, "reading", lambda self: -np.inf)
+    lost = run(p, replace(QUICK, max_steps=48))
+    assert lost.course.n_restarts == QUICK.max_restarts + 1
+    assert not lost.course.converged
+    assert torch.equal(lost.theta, vector(p))
+
+
+# The parts.
+
+
+def test_moving_to_the_same_inducing_points_changes_nothing() -> None:
+    p = latents("poisson", n=20)
+    (whitening,) = whitenings(p.model, p.observations.x[:, :6])
+    (q,) = some_q(p, 6)
+    moved = q.seen_from(whitening, whitening)
+    torch.testing.assert_close(moved.mean, q.mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(moved.covariance, q.covariance, rtol=1e-5, atol=1e-6)
+
+
+def test_q_at_more_inducing_points_predicts_the_same() -> None:
+    p = latents("poisson", n=20)
+    (few,) = whitenings(p.model, p.observations.x[:, :6])
+    (more,) = whitenings(p.model, p.observations.x[:, :14])
+    (q,) = some_q(p, 6)
+    moved = q.seen_from(few, more)
+    before = q.moments(few.view(p.observations.x[:, :14]))
+    after = moved.moments(more.view(p.observations.x[:, :14]))
+    for a, b in zip(before[:2], after[:2], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_hold_each_row_once_and_an_epoch_follows_another() -> None:
+    parts = partition(23, 5, 0)
+    assert sorted(torch.cat(parts).tolist()) == list(range(23))
+    assert {len(part) for part in parts} == {4, 5}
+    stream = endless(23, 5, 0)
+    first, second = ([next(stream) for _ in range(5)] for _ in range(2))
+    assert sorted(torch.cat(second).tolist()) == list(range(23))
+    assert not all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_adam_stays_in_bounds_and_finds_a_noisy_optimum() -> None:
+    adam = Adam([(-1.0, 1.0), (-9.0, 9.0)], 0.1, 50.0)
+    theta, generator = tensor([0.0, 0.0]), torch.Generator().manual_seed(0)
+    for _ in range(1500):
+        noise = torch.randn(2, generator=generator, dtype=torch.float64)
+        theta = adam.step(theta, -(theta - tensor([3.0, 2.0])) + noise)
+        assert bool((theta[0] >= -1.0) & (theta[0] <= 1.0))
+    assert float(theta[0]) == pytest.approx(1.0, abs=0.05)
+    assert float(theta[1]) == pytest.approx(2.0, abs=0.3)

@@ -205,7 +205,7 @@ def test_components_can_be_found_and_read_as_tables(opened: Any) -> None:
     assert sorted(shown) == sorted(
         t for t in report.page.locator(".card h3").all_text_contents() if "flag" in t
     )
-    card = report.page.locator(".card", has=report.page.get_by_text("flag", exact=True)).first
+    card = report.page.locator('.card:has(h3:text-is("flag"))')
     card.get_by_text("Values as a table").click()
     card.locator("tbody td").first.wait_for()
     cells = card.locator("tbody tr", has_text="True").locator("td").all_text_contents()

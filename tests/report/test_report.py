@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -148,6 +149,7 @@ def test_all_kept_terms_of_a_truncated_model_are_shown() -> None:
     "model",
     [
         lambda: regressor(orthogonal=False),
+        lambda: regressor(engine="basis"),
         lambda: regressor(likelihood="poisson"),
         lambda: regressor(likelihood="heteroscedastic_gaussian"),
         lambda: regressor(max_order=4, engine="sparse", n_inducing=15),
@@ -222,3 +224,21 @@ def test_an_old_report_stays_until_the_new_one_is_complete(tmp_path: Path) -> No
     with pytest.raises(ValueError, match="equal length"):
         regressor().report(path, frame(), response(frame())[:5])
     assert path.read_text() == "old"
+
+
+@pytest.mark.slow
+def test_thirty_features_take_ten_seconds_and_six_megabytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pd.DataFrame({f"number {i}": rng.normal(size=n) for i in range(26)})
+    for i in range(4):
+        table[f"kind {i}"] = rng.choice(list("abcdefgh")[: 3 + i], n)
+    y = np.sin(table["number 0"]) + table["number 1"] * table["number 2"] + rng.normal(0, 0.3, n)
+    model = OAKRegressor(max_order=2, max_iter=3, flow="none").fit(table, y)
+    begin = time.process_time()
+    path = model.report(tmp_path / "r.html", table, y)
+    assert time.process_time() - begin < 10.0
+    assert path.stat().st_size < 6_000_000
+    page = collect(model, table, y)["page"]
+    assert len(page["outputs"][0]["components"]) >= 30
+    assert page["whatif"]["error"]["median"] < 0.1 * np.std(y)  # most of 435 pairs are held

@@ -49,6 +49,22 @@ def test_file_folder_pattern_list_and_url_are_one_table(tmp_path) -> None:
         assert_same_pass(first_pass(source), plain, 1e-12)
 
 
+def test_folders_name_columns(tmp_path) -> None:
+    table = frame(600).assign(year=2020 + np.arange(600) // 200, zone="")
+    table["zone"] = np.where(np.arange(600) % 200 < 100, "a/b", "c")
+    for (year, zone), piece in table.groupby(["year", "zone"]):
+        folder = tmp_path / f"year={year}" / f"zone={zone.replace('/', '%2F')}"
+        folder.mkdir(parents=True)
+        piece.drop(columns=["year", "zone"]).to_parquet(folder / "0.parquet", index=False)
+    source = open_source(tmp_path, "y", weight="w", columns=["normal", "year", "zone"])
+    features = table[["normal", "year", "zone"]]
+    want = first_pass(open_source(features, table.y, weight=table.w))
+    assert_same_pass(first_pass(source), want, 1e-12)
+    assert "year" in open_source(tmp_path, "y").names
+    # Of one folder alone all rows have the same year: that is no column.
+    assert "year" not in open_source(tmp_path / "year=2020", "y").names
+
+
 def test_only_the_columns_in_use_are_read(tmp_path) -> None:
     table = frame(50).assign(when=pd.Timestamp("2024-01-01"))
     table.to_parquet(tmp_path / "a.parquet")
@@ -129,6 +145,19 @@ def test_an_infinity_in_a_later_pass_is_named_too(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"a.parquet, row group 0: .*first at row 700 "):
         for _ in encoded_chunks(source, found.schema, found.fit_columns()):
             pass
+
+
+def test_a_file_that_changes_between_two_passes_is_named(tmp_path) -> None:
+    table = frame(500)[["normal", "y"]]
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    source = open_source(tmp_path / "a.parquet", "y")
+    first_pass(source)
+    table.iloc[:450].to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    with pytest.raises(ValueError, match=r"row group 2 has 50 rows, and had 100 .* was changed"):
+        list(source.chunks())
+    table.iloc[:200].to_parquet(tmp_path / "a.parquet", row_group_size=200)
+    with pytest.raises(ValueError, match=r"row group 2 has 0 rows, and had 100 .* was changed"):
+        list(source.chunks())
 
 
 def test_files_that_are_not_there_or_hold_nothing(tmp_path) -> None:

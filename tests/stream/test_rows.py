@@ -65,7 +65,7 @@ def test_sums_do_not_depend_on_chunks_and_order() -> None:
     sums = []
     for rows, size in ((np.arange(len(y)), 100), (order, 611), (order[::-1], 5000)):
         source, columns = streamed(table.iloc[rows], y[rows], w[rows], chunk_rows=size)
-        bases = tuple(feature_basis(c.feature, 0.4, 10, "cpu") for c in columns)
+        bases = tuple(feature_basis(c.feature, 0.4, 10) for c in columns)
         layout: BasisLayout = main_layout(bases, lambda term: True, (), Budget())
         (data,), _ = collect(source, layout, GaussianWorking(), torch.zeros((1, layout.size)))
         sums.append(data)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -112,6 +114,21 @@ def test_the_row_of_an_infinity_is_that_of_the_table() -> None:
     assert first_pass(open_source(x, weight=weights, chunk_rows=512)).n_rows == 2499
 
 
+def test_the_row_of_an_infinity_among_five_million() -> None:
+    x = np.zeros((5_000_000, 1))
+    x[4_999_999] = np.inf
+    with pytest.raises(ValueError, match="column 'x0', .* first at row 4999999 "):
+        first_pass(open_source(x))
+
+
+def test_wide_tables_are_read_in_chunks_of_fewer_rows() -> None:
+    (narrow,) = open_source(np.zeros((30_000, 2))).chunks()
+    assert narrow.n_rows == 30_000
+    wide = [chunk.n_rows for chunk in open_source(np.zeros((30_000, 400))).chunks()]
+    assert wide == [5242] * 5 + [3790]
+    assert next(iter(open_source(np.zeros((30_000, 400)), chunk_rows=9000).chunks())).n_rows == 9000
+
+
 def test_reading_goes_on_at_a_position() -> None:
     table, y, _ = data(1000)
     source = open_source(table, y, chunk_rows=90)
@@ -182,3 +199,12 @@ def test_the_fingerprint_tells_data_and_roles_apart() -> None:
     assert one != open_source(other, y).fingerprint()
     assert one != open_source(table, y, columns=["normal"]).fingerprint()
     assert one != open_source(table, y + 1.0).fingerprint()
+
+
+def test_optional_packages_are_not_imported() -> None:
+    code = (
+        "import sys, oakgp.stream, oakgp.distributed; "
+        "print([m for m in ('dask', 'distributed', 'fsspec', 'pyspark') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

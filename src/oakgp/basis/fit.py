@@ -9,13 +9,21 @@ import torch
 from torch import Tensor
 
 from oakgp.basis.functions import feature_basis
-from oakgp.basis.layout import BasisLayout
+from oakgp.basis.layout import BasisLayout, TermColumns
 from oakgp.basis.learn import BasisLearner, State, collect, solve
 from oakgp.basis.passes import moments
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.basis.rows import InMemory, Rows, RowSource
 from oakgp.basis.screen import gains
-from oakgp.basis.selection import Budget, main_layout, refined, tail_shares, with_pairs
+from oakgp.basis.selection import (
+    Budget,
+    Screen,
+    main_layout,
+    refined,
+    tail_shares,
+    with_pairs,
+    with_rough,
+)
 from oakgp.basis.working import LikelihoodWorking, Working
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
@@ -44,7 +52,7 @@ class BasisSchedule:
         Numbers of columns.
     """
 
-    reference: float = 0.4
+    reference: float = 0.5
     learning_rows: int = 50_000
     screen_rows: int = 20_000
     small_passes: int = 12
@@ -126,7 +134,10 @@ class BasisFitter:
         self.seed, self.device = seed, device
         self.screened = 0
         self.bases = tuple(
-            feature_basis(f, schedule.reference, schedule.budget.main, device) for f in features
+            feature_basis(
+                f, schedule.reference, schedule.budget.main, schedule.budget.rough, device
+            )
+            for f in features
         )
         self.learner = BasisLearner(working, 3.0 / unit, schedule.max_iterations)
 
@@ -138,6 +149,9 @@ class BasisFitter:
         with step("main effects"):
             layout = main_layout(self.bases, self.allowed, self.forced, budget)
             state = self._stage(small, self.learner.begin(layout, None, self.unit))
+            layout = with_rough(layout, self._screen(few, state))
+            if layout.size > state.layout.size:
+                state = self._stage(small, self.learner.begin(layout, state, self.unit))
         if self.max_order > 1 and budget.interactions != 0:
             with step("interactions"):
                 layout = with_pairs(layout, self.allowed, self._screen(few, state), budget)
@@ -180,20 +194,20 @@ class BasisFitter:
         variance = torch.stack([v for _, v in parts if v is not None])
         working.parameters = working.fitted_parameters(rows, mean, variance)
 
-    def _screen(self, few: Rows, state: State) -> Callable[[Sequence[Term]], Tensor]:
+    def _screen(self, few: Rows, state: State) -> Screen:
         """Return the gains of candidates on the residual, summed over latent functions."""
         rows = InMemory(few).sample(self.schedule.screen_rows, self.seed + 1)
         latents = moments(state.layout, rows.x, state.weights, None)[0]
         made = self.working.regressions(rows, latents)
         share = few.n / rows.n
 
-        def screen(terms: Sequence[Term]) -> Tensor:
-            self.screened += len(terms)
-            total = torch.zeros(len(terms), dtype=torch.float64)
+        def screen(blocks: Sequence[TermColumns]) -> Tensor:
+            self.screened += len(blocks)
+            total = torch.zeros(len(blocks), dtype=torch.float64)
             for k, parameters in enumerate(state.parameters):
                 total = total + gains(
                     self.bases,
-                    terms,
+                    blocks,
                     rows.x,
                     made.z[k] - latents[k],
                     made.w[k] * share,

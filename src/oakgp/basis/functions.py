@@ -6,16 +6,21 @@ measure's atoms; evaluation is a lookup with linear interpolation, flat outside 
 
 The functions stay what they are while hyperparameters are learned. Another lengthscale only changes
 the prior covariance of their weights: the Galerkin projection of the kernel on them.
+
+A numeric feature has a second set of functions, for steps and single values that a smooth kernel
+cannot follow: eigenfunctions of a Matern-1/2 kernel, less what the first set says. A main effect
+takes them, with a variance of their own, where the data ask for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from oakgp.kernels import constrained
+from oakgp.kernels import Matern12, Periodic, constrained
 from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.measures import Empirical
@@ -55,7 +60,10 @@ class FeatureBasis:
     mass
         ``[q]`` probabilities of the knots, and one more of "missing" where training had it.
     eigenvalues
-        ``[m]`` prior variances of the weights at the reference lengthscale, descending.
+        ``[m]`` prior variances of the weights at the reference lengthscale, descending within each
+        of the two sets.
+    n_smooth
+        How many functions are of the first set.
     reference
         The lengthscale that the functions were made with.
     knows_missing
@@ -67,12 +75,13 @@ class FeatureBasis:
     table: Tensor
     mass: Tensor
     eigenvalues: Tensor
+    n_smooth: int
     reference: float
     knows_missing: bool
 
     @property
     def size(self) -> int:
-        """Number of functions m."""
+        """Number of functions m, of both sets."""
         return int(self.table.shape[1])
 
     @property
@@ -119,21 +128,31 @@ class FeatureBasis:
         """Return which encoded values training had nothing like, ``[n]`` of bool."""
         return self.locate(x)[0] == len(self.knots) + 1
 
+    @property
+    def smooth_values(self) -> Tensor:
+        """Prior variances of the smooth functions at the reference lengthscale."""
+        return self.eigenvalues[: self.n_smooth]
+
+    @property
+    def rough_values(self) -> Tensor:
+        """Prior variances of the rough functions, for a variance of 1."""
+        return self.eigenvalues[self.n_smooth :]
+
     def prior(self, lengthscale: Tensor) -> Tensor:
-        """Return the prior covariance of the weights at another lengthscale, ``[m, m]``."""
+        """Return the prior covariance of the smooth functions' weights, at any lengthscale."""
         if self.is_categorical:
-            return torch.diag(self.eigenvalues)
+            return torch.diag(self.smooth_values)
+        feature, nodes, weighted = self._projection
+        return weighted.T @ constrained_matrix(feature, nodes, lengthscale) @ weighted
+
+    @cached_property
+    def _projection(self) -> tuple[Feature, Tensor, Tensor]:
+        """The feature under the measure of the table's atoms, these, and what projects on them."""
         nodes = self.knots[: len(self.mass) - int(self.knows_missing)]
         if self.knows_missing:
             nodes = torch.cat([nodes, nodes.new_full((1,), torch.nan)])
-        weighted = self.mass[:, None] * self.table[: len(self.mass)]
-        feature = self._on(nodes)
-        return weighted.T @ constrained_matrix(feature, nodes, lengthscale) @ weighted
-
-    def _on(self, nodes: Tensor) -> Feature:
-        """Return the feature with the atoms of the table for a measure."""
-        measure = Empirical(tuple(nodes.tolist()), tuple(self.mass.tolist()))
-        return Feature(self.feature.name, self.feature.kernel, measure)
+        weighted = self.mass[:, None] * self.table[: len(self.mass), : self.n_smooth]
+        return _with_atoms(self.feature, nodes, self.mass), nodes, weighted
 
     def to(self, device: torch.device | str) -> FeatureBasis:
         """Return the same functions with their tables on another device."""
@@ -143,9 +162,16 @@ class FeatureBasis:
             self.table.to(device),
             self.mass.to(device),
             self.eigenvalues.to(device),
+            self.n_smooth,
             self.reference,
             self.knows_missing,
         )
+
+
+def _with_atoms(feature: Feature, nodes: Tensor, mass: Tensor) -> Feature:
+    """Return a feature under the measure of some atoms."""
+    measure = Empirical(tuple(nodes.tolist()), tuple(mass.tolist()))
+    return Feature(feature.name, feature.kernel, measure)
 
 
 def _merged(nodes: Tensor, mass: Tensor) -> tuple[Tensor, Tensor, bool]:
@@ -165,8 +191,41 @@ def _merged(nodes: Tensor, mass: Tensor) -> tuple[Tensor, Tensor, bool]:
     )
 
 
+def _leading(gram: Tensor, mass: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenfunctions of a kernel between weighted atoms, largest first."""
+    root = mass.sqrt()
+    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
+    values, vectors = values.flip(0), vectors.flip(1)
+    if not len(values):
+        return values, vectors
+    # The constant has eigenvalue 0; so have all functions of a constant feature, but for rounding.
+    kept = values[values > 1e-10 * values[0].clamp_min(1e-3)]
+    tail = kept.flip(0).cumsum(0).flip(0)
+    count = min(largest, int((tail > TAIL * kept.sum()).sum()))
+    # gram = sum of eigenvalue phi phi^T: no division by the root of a probability, which may be 0.
+    functions = gram @ (root[:, None] * vectors[:, :count]) / values[:count]
+    # Signs are free: the largest value of each function is positive.
+    peak = functions.abs().argmax(dim=0)
+    return values[:count], functions * torch.sign(functions[peak, torch.arange(count)])
+
+
+def _rough(
+    feature: Feature, nodes: Tensor, mass: Tensor, smooth: Tensor, reference: Tensor, largest: int
+) -> tuple[Tensor, Tensor]:
+    """Return the rough functions: orthogonal to the constant and to the smooth ones."""
+    own = _with_atoms(Feature(feature.name, Matern12(), feature.measure), nodes, mass)
+    gram = constrained_matrix(own, nodes, reference)
+    outside = torch.eye(len(nodes)).to(gram) - smooth @ (smooth * mass[:, None]).T
+    values, functions = _leading(outside @ gram @ outside.T, mass, largest)
+    return values, functions
+
+
 def feature_basis(
-    feature: Feature, reference: float, largest: int, device: torch.device | str = "cpu"
+    feature: Feature,
+    reference: float,
+    largest: int,
+    rough: int = 0,
+    device: torch.device | str = "cpu",
 ) -> FeatureBasis:
     """Return the leading eigenfunctions of a feature's constrained kernel.
 
@@ -176,46 +235,39 @@ def feature_basis(
         The feature.
     reference
         Lengthscale; the measure's coordinates have unit scale.
-    largest
-        Most functions there may be; fewer when the eigenvalues' tail is negligible.
+    largest, rough
+        Most smooth and rough functions there may be; fewer when the eigenvalues' tail is
+        negligible. Categorical and periodic features have no rough ones.
     device
         Where the tables shall lie.
     """
-    original, like = feature, torch.zeros((), dtype=torch.float64)
+    like = torch.zeros((), dtype=torch.float64)
     nodes, mass = feature.measure.node_tensors(like)
+    length = like.new_tensor(reference)
     if isinstance(feature.kernel, CategoricalKernel):
         knows_missing = feature.kernel.has_missing
+        values, functions = _leading(constrained_matrix(feature, nodes, length), mass, largest)
     else:
         nodes, mass, knows_missing = _merged(nodes, mass)
-        feature = Feature(
-            feature.name, feature.kernel, Empirical(tuple(nodes.tolist()), tuple(mass.tolist()))
-        )
-    gram = constrained_matrix(feature, nodes, like.new_tensor(reference))
-    root = mass.sqrt()
-    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
-    values, vectors = values.flip(0), vectors.flip(1)
-    # The constant has eigenvalue 0; so have all functions of a constant feature, but for rounding.
-    real = values > 1e-10 * values[0].clamp_min(1e-3)
-    kept = values[real]
-    tail = kept.flip(0).cumsum(0).flip(0)
-    count = min(largest, int((tail > TAIL * kept.sum()).sum()) if len(kept) else 0)
-    # gram = sum of eigenvalue phi phi^T: no division by the root of a probability, which may be 0.
-    functions = gram @ (root[:, None] * vectors[:, :count]) / values[:count]
-    # Signs are free: the largest value of each function is positive.
-    peak = functions.abs().argmax(dim=0)
-    functions = functions * torch.sign(functions[peak, torch.arange(count)])
+        own = _with_atoms(feature, nodes, mass)
+        values, functions = _leading(constrained_matrix(own, nodes, length), mass, largest)
+    n_smooth = len(values)
+    if rough and not isinstance(feature.kernel, (CategoricalKernel, Periodic)):
+        more = _rough(feature, nodes, mass, functions, length, rough)
+        values, functions = torch.cat([values, more[0]]), torch.cat([functions, more[1]], dim=1)
 
     q = len(nodes) - int(knows_missing)
-    zeros = functions.new_zeros((1, count))
+    zeros = functions.new_zeros((1, len(values)))
     missing = functions[q:] if knows_missing else zeros
     knots = nodes[:q] if q else like.new_zeros(1)
     present = functions[:q] if q else zeros
     return FeatureBasis(
-        original,
+        feature,
         knots.contiguous().to(device),
         torch.cat([present, missing, zeros]).contiguous().to(device),
         mass.contiguous().to(device),
-        values[:count].contiguous().to(device),
+        values.contiguous().to(device),
+        n_smooth,
         reference,
         knows_missing,
     )

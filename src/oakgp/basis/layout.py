@@ -39,6 +39,12 @@ class TermColumns:
 PRODUCT_TAIL = 1e-3
 
 
+def rough_columns(bases: Sequence[FeatureBasis], i: int) -> TermColumns:
+    """Return the rough functions of a feature, as columns of its main effect."""
+    basis = bases[i]
+    return TermColumns((i,), torch.arange(basis.n_smooth, basis.size)[:, None])
+
+
 def term_columns(
     bases: Sequence[FeatureBasis], term: Term, largest: int, tail: float = PRODUCT_TAIL
 ) -> TermColumns:
@@ -49,7 +55,7 @@ def term_columns(
     values = torch.ones(1, dtype=torch.float64)
     index = torch.zeros((1, 0), dtype=torch.long)
     for i in term:
-        own = bases[i].eigenvalues.cpu()
+        own = bases[i].smooth_values.cpu()
         numbers = torch.arange(len(own))
         values = (values[:, None] * own[None, :]).reshape(-1)
         index = torch.cat(
@@ -152,4 +158,23 @@ def design(layout: BasisLayout, x: Tensor) -> Tensor:
     out = values[factors[:, 0]]
     for k in range(1, factors.shape[1]):
         out = out * values[factors[:, k]]
+    return out
+
+
+def weighted_design(layout: BasisLayout, x: Tensor, z: Tensor, root: Tensor) -> Tensor:
+    """Return (Phi, z)^T with each row of the data times a number, ``[F + 1, n]``.
+
+    As few passes over the large array as there are orders: what a GPU waits for is its memory.
+    """
+    values = singles(layout, x)
+    factors = layout.factors.to(x.device)
+    out = x.new_empty((layout.size + 1, x.shape[1]))
+    torch.index_select(values * root, 0, factors[:, 0], out=out[:-1])
+    for k in range(1, factors.shape[1]):
+        # Mains come first, so the columns with another factor are a range.
+        there = torch.nonzero(layout.factors[:, k])[:, 0]
+        if len(there):
+            rows = slice(int(there[0]), int(there[-1]) + 1)
+            out[rows] *= values[factors[rows, k]]
+    out[-1] = root * z
     return out

@@ -242,7 +242,7 @@ class BasisLearner:
         space, count = self.space(layout), self.working.n_latents
         if before is None:
             fresh = space.start()
-            fresh = replace(fresh, variances=fresh.variances * unit)
+            fresh = replace(fresh, variances=fresh.variances * unit, rough=fresh.rough * unit)
             if not self.working.linear:
                 fresh = replace(fresh, noise=torch.ones((), dtype=torch.float64))
             parameters = (fresh,) * count

@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from oakgp.basis import loops
-from oakgp.basis.layout import BasisLayout, design
+from oakgp.basis.layout import BasisLayout, design, weighted_design
 from oakgp.basis.statistics import Statistics
 from oakgp.ops.threads import run_chunks
 
@@ -28,6 +29,7 @@ Array = NDArray[np.float64]
 
 _ROWS = 512  # of a block
 _DEVICE_ENTRIES = 200_000_000  # of a block on a GPU
+_PANELS = 8  # of a Gram matrix on a GPU
 _SUMS_BYTES = 400_000_000  # of all Gram matrices together
 
 
@@ -185,15 +187,19 @@ class GramSum:
 
     def _add_on_device(self, x: Tensor, z: Tensor, w: Tensor) -> None:
         size = max(1024, _DEVICE_ENTRIES // (self.layout.size + 1))
-        for rows in torch.arange(x.shape[1], device=x.device).split(size):
-            block = torch.cat([design(self.layout, x[:, rows]), z[rows][None]])
-            block *= w[rows].clamp_min(0.0).sqrt()
-            self._gram.addmm_(block, block.T)
+        root = w.clamp_min(0.0).sqrt()
+        edges = torch.linspace(0, self.layout.size + 1, _PANELS + 1).long().tolist()
+        for first in range(0, x.shape[1], size):
+            part = slice(first, first + size)
+            block = weighted_design(self.layout, x[:, part], z[part], root[part])
+            # Only one triangle, panel by panel: the other is its mirror image.
+            for low, high in pairwise(edges):
+                self._gram[low:, low:high].addmm_(block[low:], block[low:high].T)
 
     def statistics(self) -> Statistics:
         """Return the sums so far."""
         if self._cuda:
-            gram = self._gram
+            gram = torch.tril(self._gram) + torch.tril(self._gram, -1).T
         else:
             whole = self._sums[0].copy()
             for part in self._sums[1:]:

@@ -171,7 +171,7 @@ def _prior_diagonal(
 ) -> Tensor:
     """Return k~_i(x, x) as the basis has it; 1 for what training never had."""
     basis = layout.bases[i]
-    values = basis.values(x)
+    values = basis.values(x)[: basis.n_smooth]
     prior = basis.prior(parameters.lengthscales[i])
     own = torch.einsum("an,ab,bn->n", values, prior, values)
     return torch.where(unknown, torch.ones_like(own), own)

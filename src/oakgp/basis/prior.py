@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from oakgp.basis.functions import FeatureBasis
-from oakgp.basis.layout import BasisLayout
+from oakgp.basis.layout import BasisLayout, TermColumns
 from oakgp.kernels.terms import Term
 
 Array = NDArray[np.float64]
@@ -49,22 +50,29 @@ class BasisParameters:
         ``[d]``; 1 for categorical features.
     noise
         Noise variance of a row of weight 1.
+    rough
+        ``[d]`` variance of the rough part of each main effect; 0 where it has none.
     """
 
     variances: Tensor
     lengthscales: Tensor
     noise: Tensor
+    rough: Tensor
 
     def to(self, device: torch.device | str) -> BasisParameters:
         """Return the same values on another device."""
-        return BasisParameters(
-            self.variances.to(device), self.lengthscales.to(device), self.noise.to(device)
-        )
+        return self._map(lambda t: t.to(device))
 
     def detach(self) -> BasisParameters:
         """Return the same values cut from the gradient tape."""
+        return self._map(lambda t: t.detach())
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> BasisParameters:
         return BasisParameters(
-            self.variances.detach(), self.lengthscales.detach(), self.noise.detach()
+            function(self.variances),
+            function(self.lengthscales),
+            function(self.noise),
+            function(self.rough),
         )
 
 
@@ -74,11 +82,23 @@ def prior_blocks(layout: BasisLayout, parameters: BasisParameters) -> list[Tenso
     blocks = [parameters.variances[0].reshape(1, 1)]
     for variance, columns in zip(parameters.variances[1:], layout.blocks, strict=True):
         block = variance.reshape(1, 1)
+        smooth = columns.index[: columns.size - n_rough(layout, columns)].to(variance.device)
         for k, i in enumerate(columns.term):
-            index = columns.index[:, k].to(variance.device)
+            index = smooth[:, k]
             block = block * singles[i][index[:, None], index[None, :]]
+        if len(smooth) < columns.size:
+            (i,) = columns.term
+            more = parameters.rough[i] * layout.bases[i].rough_values
+            block = torch.block_diag(block, torch.diag(more))
         blocks.append(block)
     return blocks
+
+
+def n_rough(layout: BasisLayout, columns: TermColumns) -> int:
+    """Return how many of a term's columns, its last ones, are rough functions."""
+    if len(columns.term) != 1:
+        return 0
+    return int((columns.index[:, 0] >= layout.bases[columns.term[0]].n_smooth).sum())
 
 
 @dataclass(frozen=True)
@@ -113,6 +133,11 @@ class BasisSpace:
         """Numbers of the features that have a lengthscale."""
         return [i for i, b in enumerate(self.layout.bases) if not b.is_categorical]
 
+    @cached_property
+    def rough(self) -> list[int]:
+        """Numbers of the features whose main effects have a rough part."""
+        return [b.term[0] for b in self.layout.blocks if n_rough(self.layout, b)]
+
     @property
     def _bases(self) -> list[FeatureBasis]:
         return [self.layout.bases[i] for i in self.numeric]
@@ -126,13 +151,18 @@ class BasisSpace:
         if self.numeric:
             index = torch.tensor(self.numeric, device=theta.device)
             lengthscales = lengthscales.index_put((index,), theta[count:end].exp())
+        rough = theta.new_zeros(self.layout.n_features)
+        if self.rough:
+            index = torch.tensor(self.rough, device=theta.device)
+            rough = rough.index_put((index,), theta[end : end + len(self.rough)].exp())
+            end += len(self.rough)
         noise = theta[end].exp() if self.learn_noise else theta.new_ones(())
-        return BasisParameters(variances, lengthscales, noise)
+        return BasisParameters(variances, lengthscales, noise, rough)
 
     def pack(self, parameters: BasisParameters) -> Array:
         """Return the vector of some hyperparameters, clipped to the bounds."""
         p = parameters.detach()
-        pieces = [p.variances.log(), p.lengthscales[self.numeric].log()]
+        pieces = [p.variances.log(), p.lengthscales[self.numeric].log(), p.rough[self.rough].log()]
         if self.learn_noise:
             pieces.append(p.noise.log().reshape(1))
         low, high = np.array(self.limits()).T
@@ -146,6 +176,7 @@ class BasisSpace:
             (b.lengthscale[0] * basis.reference, b.lengthscale[1] * basis.reference)
             for basis in self._bases
         ]
+        pairs += [b.variance] * len(self.rough)
         if self.learn_noise:
             pairs.append(b.noise)
         return [(float(np.log(low)), float(np.log(high))) for low, high in pairs]
@@ -166,7 +197,13 @@ class BasisSpace:
             torch.tensor(variances, dtype=like),
             torch.tensor(lengths, dtype=like),
             torch.tensor(noise, dtype=like),
+            self._rough_start(),
         )
+
+    def _rough_start(self) -> Tensor:
+        rough = torch.zeros(self.layout.n_features, dtype=torch.float64)
+        rough[self.rough] = 0.1 / max(1, len(self.rough))
+        return rough
 
     def carry(
         self, old: BasisParameters, terms: tuple[Term, ...], unit: float = 1.0
@@ -186,11 +223,14 @@ class BasisSpace:
         lengthscales = old.lengthscales.cpu().clone()
         for i in {i for u in self.layout.terms if u not in known for i in u}:
             lengthscales[i] = torch.minimum(lengthscales[i], fresh.lengthscales[i])
-        return BasisParameters(torch.stack(variances), lengthscales, old.noise.cpu())
+        rough = unit * self._rough_start()
+        known_rough = (old.rough.cpu() > 0) & (rough > 0)
+        rough = torch.where(known_rough, old.rough.cpu(), rough)
+        return BasisParameters(torch.stack(variances), lengthscales, old.noise.cpu(), rough)
 
     def log_prior(self, parameters: BasisParameters) -> Tensor:
         """Return the log density of the priors, up to a constant."""
-        total = -self.rate * parameters.variances[1:].sum()
+        total = -self.rate * (parameters.variances[1:].sum() + parameters.rough.sum())
         lengthscales = parameters.lengthscales[self.numeric]
         total = total - self.roughness * (1.0 / lengthscales).sum()
         if self.learn_noise:

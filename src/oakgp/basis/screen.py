@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 
 from oakgp.basis.functions import FeatureBasis
-from oakgp.basis.layout import BasisLayout, singles, term_columns
-from oakgp.kernels.terms import Term
+from oakgp.basis.layout import BasisLayout, TermColumns, singles
 
-_COLUMNS = 10  # of a candidate
 _BATCH_ENTRIES = 8_000_000
 _VARIANCES = (3e-4, 3e-3, 3e-2, 3e-1)
 
 
 def gains(
     bases: Sequence[FeatureBasis],
-    terms: Sequence[Term],
+    blocks: Sequence[TermColumns],
     x: Tensor,
     residual: Tensor,
     weights: Tensor,
@@ -36,8 +34,8 @@ def gains(
     ----------
     bases
         Functions of each feature.
-    terms
-        Candidates.
+    blocks
+        A few leading columns of each candidate.
     x, residual, weights
         ``[d, n]`` rows, ``[n]`` what the model leaves of the working response, and row weights.
     noise
@@ -53,14 +51,11 @@ def gains(
     starts = [1]
     for basis in bases:
         starts.append(starts[-1] + basis.size)
-    found = torch.zeros(len(terms), dtype=torch.float64)
+    found = torch.zeros(len(blocks), dtype=torch.float64)
     groups: dict[tuple[int, int], list[int]] = {}
-    columns = []
-    for k, term in enumerate(terms):
-        block = term_columns(bases, term, _COLUMNS)
-        columns.append(block)
+    for k, block in enumerate(blocks):
         if block.size:
-            groups.setdefault((len(term), block.size), []).append(k)
+            groups.setdefault((len(block.term), block.size), []).append(k)
     n = x.shape[1]
     for (order, size), members in groups.items():
         step = max(1, _BATCH_ENTRIES // (size * n))
@@ -69,7 +64,8 @@ def gains(
             rows = torch.stack(
                 [
                     torch.stack(
-                        [starts[i] + columns[k].index[:, j] for j, i in enumerate(terms[k])], dim=1
+                        [starts[i] + blocks[k].index[:, j] for j, i in enumerate(blocks[k].term)],
+                        dim=1,
                     )
                     for k in batch
                 ]
@@ -78,8 +74,8 @@ def gains(
                 [
                     torch.stack(
                         [
-                            bases[i].eigenvalues[columns[k].index[:, j].to(x.device)]
-                            for j, i in enumerate(terms[k])
+                            bases[i].eigenvalues[blocks[k].index[:, j].to(x.device)]
+                            for j, i in enumerate(blocks[k].term)
                         ]
                     ).prod(dim=0)
                     for k in batch

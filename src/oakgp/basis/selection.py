@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from oakgp.basis.functions import FeatureBasis
-from oakgp.basis.layout import BasisLayout, TermColumns, term_columns
+from oakgp.basis.layout import BasisLayout, TermColumns, rough_columns, term_columns
 from oakgp.kernels.terms import Term
 
-#: From candidate terms to the gain in log evidence that each promises.
-Screen = Callable[[Sequence[Term]], Tensor]
+#: From candidates to the gain in log evidence that each promises.
+Screen = Callable[[Sequence[TermColumns]], Tensor]
 
 #: Highest order of a term.
 MAX_ORDER = 3
@@ -44,14 +44,20 @@ class Budget:
         In all.
     main, pair, triple
         Most for one term of that order, at first.
+    rough
+        Most rough functions of a main effect.
+    screened
+        Columns by which a candidate interaction is judged.
     interactions
         Most interactions there may be; None: as many as fit.
     """
 
-    columns: int = 1500
-    main: int = 20
-    pair: int = 12
-    triple: int = 12
+    columns: int = 2200
+    main: int = 18
+    pair: int = 9
+    triple: int = 9
+    rough: int = 40
+    screened: int = 10
     interactions: int | None = None
 
     def of(self, order: int) -> int:
@@ -79,6 +85,27 @@ def main_layout(
         if largest == 1 or mains <= _MAINS * budget.columns:
             return BasisLayout(tuple(bases), tuple(b for b in blocks if b.size))
         largest = max(1, min(largest - 1, int(largest * _MAINS * budget.columns / mains)))
+
+
+def with_rough(layout: BasisLayout, screen: Screen) -> BasisLayout:
+    """Return the basis with the rough functions of the main effects that ask for them."""
+    mains = [b.term[0] for b in layout.blocks if len(b.term) == 1]
+    candidates = [rough_columns(layout.bases, i) for i in mains]
+    candidates = [block for block in candidates if block.size]
+    if not candidates:
+        return layout
+    gains = screen(candidates)
+    least = 2.0 + math.log(len(candidates))
+    chosen = {
+        block.term: block
+        for block, gain in zip(candidates, gains.tolist(), strict=True)
+        if gain > least
+    }
+    blocks = [
+        TermColumns(b.term, torch.cat([b.index, chosen[b.term].index])) if b.term in chosen else b
+        for b in layout.blocks
+    ]
+    return BasisLayout(layout.bases, tuple(blocks))
 
 
 def with_pairs(
@@ -185,7 +212,7 @@ def _with_best(
     places = len(candidates) if budget.interactions is None else budget.interactions - present
     if not candidates or room <= 0 or places <= 0:
         return layout
-    gains = screen(candidates)
+    gains = screen([term_columns(layout.bases, u, budget.screened) for u in candidates])
     # Of many candidates some look good by chance. Where there is room for all, none is refused:
     # the evidence of all together drops what is empty, and knows better than the residual.
     ample = len(candidates) * budget.of(len(candidates[0])) < _AMPLE * room

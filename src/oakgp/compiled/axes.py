@@ -129,10 +129,13 @@ class NumericAxis:
         Of the feature.
     count
         Number of entries, "missing" not counted; five or more.
+    degree
+        3: cubic splines. 1: straight lines between entries, for components that have kinks.
     """
 
     scale: Scale
     count: int
+    degree: int = 3
 
     @property
     def feature(self) -> int:
@@ -146,8 +149,8 @@ class NumericAxis:
 
     @property
     def n_coefficients(self) -> int:
-        """Number of coefficients: two more than entries, and "missing"."""
-        return self.count + 3
+        """Number of coefficients: of cubic splines two more than entries; and "missing"."""
+        return self.count + self.degree
 
     @cached_property
     def encoded(self) -> Array:
@@ -164,6 +167,7 @@ class NumericAxis:
 
         On the cell between entries c and c + 1, at a part t of it, the coefficients c to c + 3
         count (1 - t)^3 / 6, (3 t^3 - 6 t^2 + 4) / 6, (-3 t^3 + 3 t^2 + 3 t + 1) / 6 and t^3 / 6.
+        Of degree 1 the coefficients are the entries: c and c + 1 count 1 - t and t.
         """
         matrix = np.zeros((len(encoded), self.n_coefficients))
         present = np.flatnonzero(~np.isnan(encoded))
@@ -171,11 +175,15 @@ class NumericAxis:
         cell = np.minimum(place.astype(int), self.count - 2)
         t = place - cell
         s = 1.0 - t
+        matrix[np.isnan(encoded), -1] = 1.0
+        if self.degree == 1:
+            matrix[present, cell] = s
+            matrix[present, cell + 1] += t
+            return matrix
         matrix[present, cell] = s**3 / 6.0
         matrix[present, cell + 1] = (4.0 - 3.0 * t**2 * (1.0 + s)) / 6.0
         matrix[present, cell + 2] = (4.0 - 3.0 * s**2 * (1.0 + t)) / 6.0
         matrix[present, cell + 3] = t**3 / 6.0
-        matrix[np.isnan(encoded), -1] = 1.0
         return matrix
 
 

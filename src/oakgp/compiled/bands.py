@@ -27,7 +27,7 @@ from oakgp.compiled.axes import Axis, LevelAxis, NumericAxis, Scale
 from oakgp.compiled.build import axis_coordinates, level_axis, slices
 from oakgp.compiled.scales import coordinates, values_at
 from oakgp.compiled.splines import coefficients
-from oakgp.compiled.tables import Layout, in_tasks, layout, padded
+from oakgp.compiled.tables import ComponentTable, Layout, TableSum, in_tasks, layout, padded
 from oakgp.compiled.values import Values, Vectors
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
@@ -68,6 +68,8 @@ class Bands:
         units of the model.
     error_outside
         The same over rows with values far out, missing or unseen.
+    extra
+        Variance on top where training had nothing like a value, in units of the model.
     """
 
     constant: Floats
@@ -78,6 +80,7 @@ class Bands:
     scale: float
     error: float
     error_outside: float
+    extra: TableSum
 
     @cached_property
     def _arrays(self) -> tuple[Layout, Floats]:
@@ -95,7 +98,8 @@ class Bands:
             lookup.squared_lengths(x, self.constant, how.where, how.tables, flat, y)
 
         in_tasks(part, rows, out)
-        return self.factor * out + self.rest
+        known = self.factor * out + self.rest
+        return known + np.maximum(self.extra(rows), 0.0) if self.extra.tables else known
 
 
 def build_bands(
@@ -121,16 +125,21 @@ def build_bands(
     posterior = model.posterior.keep(kept)
     with step("compiling bands", len(terms), "terms") as progress:
         rows, outside = candidate_rows(model, scales, 0)
-        chosen, factor = _landmarks(as_array(posterior.covariance(rows)))
+        chosen, factor = _landmarks(values.covariance(rows, kept))
         turn, sd = _principal(chosen, factor)
         index = torch.from_numpy(chosen).to(rows.device)
         vectors = values.vectors(rows[:, index], kept, turn)
         if vectors is None:
             return None
         tolerance = _ACCURACY * sd / len(kept) ** 0.5
-        tables = []
+        tables, extra = [], []
         for term in terms:
-            tables.append(_table(model, term, scales, vectors, tolerance))
+            axes, spline = _table(model, term, scales, vectors, tolerance)
+            tables.append((axes, spline))
+            unknown = values.unknown(term, tuple(axis_coordinates(model, a) for a in axes))
+            if unknown is not None:
+                entries = coefficients(axes, unknown)
+                extra.append(ComponentTable(model.label(term), axes, entries, 0.0))
             progress.advance(1, model.label(term))
     bands = Bands(
         vectors((), ()).astype(np.float32),
@@ -141,6 +150,7 @@ def build_bands(
         model.scale,
         0.0,
         0.0,
+        TableSum(0.0, tuple(extra)),
     )
     more, rest = _correction(bands, posterior, model, rows[:, ~outside])
     bands = replace(bands, factor=more, rest=rest)

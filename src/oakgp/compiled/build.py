@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.compiled.axes import Axis, LevelAxis, NumericAxis, Scale
-from oakgp.compiled.scales import coordinates, fit_scale, values_at
+from oakgp.compiled.scales import coordinates, fit_scale, straight_scale, values_at
 from oakgp.compiled.splines import coefficients
 from oakgp.compiled.tables import ComponentTable, TableSum
 from oakgp.compiled.values import Values
@@ -53,7 +53,13 @@ class Built:
     scales: dict[int, Scale | LevelAxis]
 
 
-def build(model: Model, values: Values, terms: Sequence[Term], tolerance: float) -> Built:
+def build(
+    model: Model,
+    values: Values,
+    terms: Sequence[Term],
+    tolerance: float,
+    straight: bool = False,
+) -> Built:
     """Return the tables of a latent function.
 
     Parameters
@@ -66,7 +72,11 @@ def build(model: Model, values: Values, terms: Sequence[Term], tolerance: float)
         Those to tabulate: of order 1 and 2.
     tolerance
         Of the sum, in units of the response's scale.
+    straight
+        Whether tables may be of degree 1, which is exact where components are straight between
+        knots.
     """
+    lines = {i: values.knots(i) for i in range(len(model.columns))} if straight else {}
     mains, pairs = ([u for u in terms if len(u) == order] for order in (1, 2))
     share = _PAIRS_SHARE if mains and pairs else float(bool(pairs))
     budgets = {u: (1.0 - share) * tolerance / len(mains) for u in mains}
@@ -74,13 +84,14 @@ def build(model: Model, values: Values, terms: Sequence[Term], tolerance: float)
     tables, left_out, bound = [], [], 0.0
     with step("compiling tables", len(terms), "terms") as progress:
         used = sorted({i for u in terms for i in u})
-        scales = {i: scale_of(model, values, i, budgets) for i in used}
-        axes = _pair_axes(model, values, scales, {u: budgets[u] for u in pairs})
+        scales = {i: scale_of(model, values, i, budgets, lines.get(i)) for i in used}
+        counts = {i: len(z) for i, z in lines.items() if z is not None}
+        axes = _pair_axes(model, values, scales, {u: budgets[u] for u in pairs}, counts)
         for term in terms:
             if len(term) == 1:
-                table = _main(model, values, term, scales, budgets[term])
+                table = _main(model, values, term, scales, budgets[term], counts)
             else:
-                table = _pair(model, values, term, axes, budgets[term])
+                table = _pair(model, values, term, axes, budgets[term], counts)
             largest = float(np.abs(table.coefficients).max(initial=0.0)) + table.error
             if largest <= budgets[term]:
                 left_out.append((model.label(term), model.scale * largest))
@@ -130,11 +141,19 @@ def slices(model: Model, i: int, count: int = _SLICES) -> Array:
     return found
 
 
-def scale_of(model: Model, values: Values, i: int, budgets: dict[Term, float]) -> Scale | LevelAxis:
+def scale_of(
+    model: Model,
+    values: Values,
+    i: int,
+    budgets: dict[Term, float],
+    lines: Array | None = None,
+) -> Scale | LevelAxis:
     """Return a feature's scale for the tables of these terms; its levels if it has any."""
     levels = level_axis(model, i)
     if levels is not None:
         return levels
+    if lines is not None:
+        return straight_scale(i, model.columns[i], lines)
     mine = [u for u in budgets if i in u]
     others: dict[Term, Array] = {
         u: slices(model, u[1] if u[0] == i else u[0]) for u in mine if len(u) == 2
@@ -177,7 +196,8 @@ def _checks(model: Model, axis: Axis, count: int) -> Array:
 
 def _finer(axis: NumericAxis, error: float, budget: float, most: int) -> NumericAxis:
     """Return the axis with more entries: of smooth curves the error goes with the fourth power."""
-    growth = min(max(1.15 * (error / budget) ** 0.25, 1.25), 3.0)
+    order = axis.degree + 1
+    growth = min(max(1.15 * (error / budget) ** (1.0 / order), 1.25), 4.0)
     return replace(axis, count=min(1 + int(np.ceil((axis.count - 1) * growth)), most))
 
 
@@ -188,11 +208,14 @@ def _axis(
     budget: float,
     most: int,
     checks: int,
+    lines: int | None = None,
 ) -> tuple[Axis, float]:
     """Return an axis fine enough for curves along a feature, and the error that it leaves."""
     if isinstance(scale, LevelAxis):
         return scale, 0.0
     axis = NumericAxis(scale, _LEAST)
+    if lines is not None:
+        axis, most = NumericAxis(scale, min(lines, 17), 1), lines
     places = _checks(model, axis, checks)
     truth = along(coordinates(model.columns[scale.feature], places))
     for _ in range(_ATTEMPTS):
@@ -210,11 +233,14 @@ def _main(
     term: Term,
     scales: dict[int, Scale | LevelAxis],
     budget: float,
+    counts: dict[int, int],
 ) -> ComponentTable:
     def along(z: Array) -> Array:
         return values.mean(term, (z,))
 
-    axis, error = _axis(model, scales[term[0]], along, budget, _MOST[0], _CHECKS[0])
+    axis, error = _axis(
+        model, scales[term[0]], along, budget, _MOST[0], _CHECKS[0], counts.get(term[0])
+    )
     spline = coefficients([axis], along(axis_coordinates(model, axis)))
     return ComponentTable(model.label(term), (axis,), spline, error)
 
@@ -224,6 +250,7 @@ def _pair_axes(
     values: Values,
     scales: dict[int, Scale | LevelAxis],
     budgets: dict[Term, float],
+    counts: dict[int, int],
 ) -> dict[int, Axis]:
     """Return an axis for each feature, fine enough for all its pairs: cells are found once."""
     finest: dict[int, Axis] = {}
@@ -234,14 +261,21 @@ def _pair_axes(
             def along(z: Array, term: Term = term, i: int = i, other: Array = other) -> Array:
                 return _along(values, term, i, z, other)
 
-            axis, _ = _axis(model, scales[i], along, 0.45 * budget, _MOST[1], 5 * _CHECKS[1])
+            axis, _ = _axis(
+                model, scales[i], along, 0.45 * budget, _MOST[1], 5 * _CHECKS[1], counts.get(i)
+            )
             if i not in finest or axis.n_coefficients > finest[i].n_coefficients:
                 finest[i] = axis
     return finest
 
 
 def _pair(
-    model: Model, values: Values, term: Term, finest: dict[int, Axis], budget: float
+    model: Model,
+    values: Values,
+    term: Term,
+    finest: dict[int, Axis],
+    budget: float,
+    counts: dict[int, int],
 ) -> ComponentTable:
     axes = [finest[i] for i in term]
     places = [_checks(model, axis, _CHECKS[1]) for axis in axes]
@@ -252,8 +286,14 @@ def _pair(
         spline = coefficients(axes, values.mean(term, (at[0], at[1])))
         left, right = (a.weights(p) for a, p in zip(axes, places, strict=True))
         error = float(np.abs(truth - left @ spline @ right.T).max())
-        full = all(isinstance(a, LevelAxis) or a.count >= _MOST[1] for a in axes)
+        most = [counts.get(i, _MOST[1]) for i in term]
+        full = all(
+            isinstance(a, LevelAxis) or a.count >= m for a, m in zip(axes, most, strict=True)
+        )
         if error <= budget or full:
             break
-        axes = [a if isinstance(a, LevelAxis) else _finer(a, error, budget, _MOST[1]) for a in axes]
+        axes = [
+            a if isinstance(a, LevelAxis) else _finer(a, error, budget, m)
+            for a, m in zip(axes, most, strict=True)
+        ]
     return ComponentTable(model.label(term), tuple(axes), spline, error)

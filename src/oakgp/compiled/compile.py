@@ -76,7 +76,7 @@ def _function(
     model: Model, terms: Sequence[Term], tolerance: float, bands: bool, level: float
 ) -> CompiledFunction:
     values = values_of(model)
-    built = build(model, values, terms, tolerance)
+    built = build(model, values, terms, tolerance, straight=True)
     return CompiledFunction(
         name=model.name,
         sum=built.sum,

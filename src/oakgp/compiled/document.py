@@ -8,8 +8,10 @@ The JSON document (``format`` 1)::
     features    list: {"kind": "numeric", feature, name, knots, positions, lower, upper, period}
                 or {"kind": "levels", feature, name, levels}
     functions   list: {name, constant, level, center, scale, bound, left_out, tables, bands}
-      tables    list: {term, features: positions in the list above, counts, coefficients, error}
-      bands     null or {constant, rank, tables, factor, rest, error, error_outside}; vectors are
+      tables    list: {term, features: positions in the list above, counts, degrees, coefficients,
+                error}
+      bands     null or {constant, rank, tables, factor, rest, error, error_outside,
+                extra: tables of variance on top}; vectors are
                 float32 in base64
     noise, response, classes, tolerance
 
@@ -19,6 +21,7 @@ width)``), then mapped to p in [0, 1] by linear interpolation of ``positions`` o
 beyond. With n entries (``counts``), c = min(floor(p (n - 1)), n - 2) and t = p (n - 1) - c, the
 coefficients c .. c + 3 have the weights (1 - t)^3 / 6, (3 t^3 - 6 t^2 + 4) / 6,
 (-3 t^3 + 3 t^2 + 3 t + 1) / 6 and t^3 / 6; a missing value has the last coefficient, of weight 1.
+So for degree 3; of degree 1 the coefficients c and c + 1 have the weights 1 - t and t.
 Levels have one coefficient each, then "missing" and "unseen". The function is the constant plus all
 tables.
 """
@@ -27,6 +30,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import math
 from os import PathLike
 from typing import Any
 
@@ -111,16 +115,19 @@ def _describe_function(
         "scale": f.scale,
         "bound": f.bound,
         "left_out": [list(each) for each in f.left_out],
-        "tables": [
-            {
-                "term": table.label,
-                **_describe_axes(table.axes, features),
-                "coefficients": table.coefficients.tolist(),
-                "error": table.error,
-            }
-            for table in f.sum.tables
-        ],
+        "tables": [_describe_table(table, features) for table in f.sum.tables],
         "bands": _describe_bands(f.bands, features) if bands and f.bands is not None else None,
+    }
+
+
+def _describe_table(
+    table: ComponentTable, features: dict[Scale | LevelAxis, int]
+) -> dict[str, Any]:
+    return {
+        "term": table.label,
+        **_describe_axes(table.axes, features),
+        "coefficients": table.coefficients.tolist(),
+        "error": table.error,
     }
 
 
@@ -130,6 +137,7 @@ def _describe_axes(
     own = [axis if isinstance(axis, LevelAxis) else axis.scale for axis in axes]
     return {
         "features": [features.setdefault(feature, len(features)) for feature in own],
+        "degrees": [0 if isinstance(axis, LevelAxis) else axis.degree for axis in axes],
         "counts": [
             len(axis.levels) if isinstance(axis, LevelAxis) else axis.count for axis in axes
         ],
@@ -148,6 +156,7 @@ def _describe_bands(bands: Bands, features: dict[Scale | LevelAxis, int]) -> dic
         "rest": bands.rest,
         "error": bands.error,
         "error_outside": bands.error_outside,
+        "extra": [_describe_table(table, features) for table in bands.extra.tables],
     }
 
 
@@ -163,17 +172,7 @@ def _unpacked(text: str, shape: tuple[int, ...]) -> Any:
 
 
 def _read_function(d: dict[str, Any], features: list[Scale | LevelAxis]) -> CompiledFunction:
-    tables = []
-    for table in d["tables"]:
-        axes = _read_axes(table, features)
-        values = np.array(table["coefficients"], dtype=np.float64)
-        shape = tuple(axis.n_coefficients for axis in axes)
-        if values.shape != shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"the table of {table['term']!r} has shape {values.shape}, not {shape}, or holds "
-                "what is no finite number"
-            )
-        tables.append(ComponentTable(table["term"], axes, values, float(table["error"])))
+    tables = [_read_table(table, features) for table in d["tables"]]
     return CompiledFunction(
         name=d["name"],
         sum=TableSum(float(d["constant"]), tuple(tables)),
@@ -186,13 +185,28 @@ def _read_function(d: dict[str, Any], features: list[Scale | LevelAxis]) -> Comp
     )
 
 
+def _read_table(d: dict[str, Any], features: list[Scale | LevelAxis]) -> ComponentTable:
+    axes = _read_axes(d, features)
+    values = np.array(d["coefficients"], dtype=np.float64)
+    shape = tuple(axis.n_coefficients for axis in axes)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError(
+            f"the table of {d['term']!r} has shape {values.shape}, not {shape}, or holds what is "
+            "no finite number"
+        )
+    return ComponentTable(d["term"], axes, values, float(d["error"]))
+
+
 def _read_axes(d: dict[str, Any], features: list[Scale | LevelAxis]) -> tuple[Axis, ...]:
     axes: list[Axis] = []
-    for k, count in zip(d["features"], d["counts"], strict=True):
+    for k, count, degree in zip(d["features"], d["counts"], d["degrees"], strict=True):
         feature = features[k]
-        if not isinstance(feature, LevelAxis) and (type(count) is not int or count < 5):
+        least = {1: 2, 3: 5}.get(degree, 0 if isinstance(feature, LevelAxis) else math.inf)
+        if type(count) is not int or count < least:
             raise ValueError(f"a table has {count!r:.40} entries of {feature.name!r}")
-        axes.append(feature if isinstance(feature, LevelAxis) else NumericAxis(feature, count))
+        axes.append(
+            feature if isinstance(feature, LevelAxis) else NumericAxis(feature, count, degree)
+        )
     if len(axes) not in (1, 2):
         raise ValueError(f"a table has {len(axes)} axes; one or two can be")
     return tuple(axes)
@@ -208,7 +222,8 @@ def _read_bands(d: dict[str, Any], features: list[Scale | LevelAxis], scale: flo
     constant = _unpacked(d["constant"], (rank,))
     factor, rest = float(d["factor"]), float(d["rest"])
     errors = float(d["error"]), float(d["error_outside"])
-    return Bands(constant, axes, splines, factor, rest, float(scale), *errors)
+    extra = TableSum(0.0, tuple(_read_table(table, features) for table in d["extra"]))
+    return Bands(constant, axes, splines, factor, rest, float(scale), *errors, extra)
 
 
 def write_csv(model: CompiledModel, path: str | PathLike[str]) -> None:

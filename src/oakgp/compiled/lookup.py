@@ -48,8 +48,8 @@ def _place(column: Any, knots: Any, positions: Any, slopes: Any) -> None:
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _cell(column: Any, count: int, cells: Any, weights: Any) -> None:
-    """First coefficient of each position, and the weights of four: cubic B-splines."""
+def _cell(column: Any, count: int, degree: int, cells: Any, weights: Any) -> None:
+    """First coefficient of each position, and the weights of four: cubic B-splines, or lines."""
     for b in range(column.shape[0]):
         v = column[b]
         place = v * (count - 1) if v == v else 0.0
@@ -57,12 +57,16 @@ def _cell(column: Any, count: int, cells: Any, weights: Any) -> None:
         t = place - cell
         s = 1.0 - t
         cells[b] = cell
-        weights[0, b] = s * s * s * (1.0 / 6.0)
-        weights[1, b] = (4.0 - 3.0 * t * t * (1.0 + s)) * (1.0 / 6.0)
-        weights[2, b] = (4.0 - 3.0 * s * s * (1.0 + t)) * (1.0 / 6.0)
-        weights[3, b] = t * t * t * (1.0 / 6.0)
+        if degree == 1:
+            weights[0, b], weights[1, b] = s, t
+            weights[2, b] = weights[3, b] = 0.0
+        else:
+            weights[0, b] = s * s * s * (1.0 / 6.0)
+            weights[1, b] = (4.0 - 3.0 * t * t * (1.0 + s)) * (1.0 / 6.0)
+            weights[2, b] = (4.0 - 3.0 * s * s * (1.0 + t)) * (1.0 / 6.0)
+            weights[3, b] = t * t * t * (1.0 / 6.0)
         if v != v:
-            cells[b] = count + 2
+            cells[b] = count + degree - 1
             weights[0, b] = 1.0
             weights[1, b] = weights[2, b] = weights[3, b] = 0.0
 
@@ -105,7 +109,8 @@ def locate(
     knots, positions, slopes
         Of all scales.
     axes
-        Feature, number of entries without "missing" (and "unseen"), whether these are levels.
+        Feature, number of entries without "missing" (and "unseen"), whether these are levels, and
+        the degree.
     cells, weights
         ``[axes, b]`` and ``[axes, 4, b]``: where to put the first coefficient, and the weights of
         this and the next three.
@@ -118,7 +123,7 @@ def locate(
         if axes[a, 2]:
             _level(x[axes[a, 0]], axes[a, 1], cells[a], weights[a])
         else:
-            _cell(x[axes[a, 0]], axes[a, 1], cells[a], weights[a])
+            _cell(x[axes[a, 0]], axes[a, 1], axes[a, 3], cells[a], weights[a])
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]

@@ -186,7 +186,8 @@ class CompiledModel:
     def _deviation(self, function: CompiledFunction, rows: Array) -> Array:
         if function.bands is None:
             raise ValueError(
-                "the tables were compiled without bands: compile(bands=True) adds them"
+                "the tables hold no bands, which standard deviations and averages over the "
+                "uncertainty need: compile(bands=True) adds them, unless the model was edited"
             )
         return function.scale * np.sqrt(function.bands.variance(rows))
 

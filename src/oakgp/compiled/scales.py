@@ -72,6 +72,30 @@ def fit_scale(feature: int, column: ModelColumn, curves: Curves) -> Scale:
     return Scale(feature, name, knots, positions, lower, upper)
 
 
+def straight_scale(feature: int, column: ModelColumn, z: Array) -> Scale:
+    """Return the scale on which knots of components that are straight between them are even.
+
+    Parameters
+    ----------
+    feature, column
+        The feature.
+    z
+        The knots, increasing, in the kernel's coordinates.
+    """
+    name, kernel, flow = column.feature.name, column.feature.kernel, column.flow
+    x = values_at(column, z)
+    if isinstance(flow, NormalScore):  # between the knots too the flow has kinks
+        x = np.r_[x, np.array(flow.knots)]
+    elif flow is not None and not isinstance(flow, Standardize):
+        x = np.r_[x, flow.inverse(np.linspace(z[0], z[-1], _SMOOTH_KNOTS))]
+    x = np.unique(x[np.abs(x) < _LARGEST])
+    own, near = coordinates(column, x), 1e-12 * (z[-1] - z[0])
+    x = x[(own >= z[0] - near) & (own <= z[-1] + near)]  # beyond, all is flat
+    at = np.interp(coordinates(column, x), z, np.linspace(0.0, 1.0, len(z)))
+    period = kernel.period if isinstance(kernel, Periodic) else None
+    return Scale(feature, name, *_rising(x, at), period=period)
+
+
 def _reach(column: ModelColumn, curves: Curves) -> tuple[float, float]:
     """Return the coordinates beyond which no component changes any more."""
     nodes, _ = column.feature.measure.atoms

@@ -42,7 +42,7 @@ def coefficients(axes: Sequence[Axis], values: Array) -> Array:
         An entry for each entry of the axes; further axes of the array are further tables.
     """
     for k, axis in enumerate(axes):
-        if isinstance(axis, NumericAxis):
+        if isinstance(axis, NumericAxis) and axis.degree == 3:
             moved = np.moveaxis(values, k, 0)
             values = np.moveaxis(_along_first(axis, moved), 0, k)
     return np.ascontiguousarray(values)

@@ -100,7 +100,9 @@ def layout(tables: Sequence[tuple[Axis, ...]]) -> Layout:
         places.append((first, second, start, stride))
         start += (axes[0].n_coefficients + _PAD) * stride
     kinds = [
-        (a.feature, a.count, 0) if isinstance(a, NumericAxis) else (a.feature, len(a.levels), 1)
+        (a.feature, a.count, 0, a.degree)
+        if isinstance(a, NumericAxis)
+        else (a.feature, len(a.levels), 1, 0)
         for a in found
     ]
     where = (
@@ -109,7 +111,7 @@ def layout(tables: Sequence[tuple[Axis, ...]]) -> Layout:
         knots,
         positions,
         slopes,
-        np.array(kinds, dtype=np.int64).reshape(-1, 3),
+        np.array(kinds, dtype=np.int64).reshape(-1, 4),
     )
     return Layout(where, np.array(places, dtype=np.int64).reshape(-1, 4))
 

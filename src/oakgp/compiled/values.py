@@ -17,11 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oakgp.basis.layout import design
+from oakgp.basis.posterior import BasisPosterior
 from oakgp.kernels import constrained
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.ops.layout import Points
-from oakgp.posterior import KernelMap
+from oakgp.posterior import KernelPosterior
 from oakgp.response import as_array
 
 Array = NDArray[np.float64]
@@ -64,6 +66,18 @@ class Values(ABC):
         """
         return None
 
+    @abstractmethod
+    def covariance(self, rows: Tensor, terms: tuple[Term, ...]) -> Array:
+        """Return the covariance of f at rows that `vectors` adds up to, ``[n, n]``."""
+
+    def knots(self, i: int) -> Array | None:
+        """Return coordinates between which all components of a feature are straight lines."""
+        return None
+
+    def unknown(self, term: Term, coordinates: Coordinates) -> Array | None:
+        """Return the variance on top where training had nothing like a value; None for nowhere."""
+        return None
+
 
 class ComponentValues(Values):
     """Of any posterior, by its own `mean`."""
@@ -91,6 +105,61 @@ class ComponentValues(Values):
         step = max(1, _ENTRIES // max(1, len(x)))
         parts = [self.model.posterior.mean(part, term) for part in x.split(step, dim=1)]
         return as_array(torch.cat(parts)).reshape([len(c) for c in coordinates])
+
+    def covariance(self, rows: Tensor, terms: tuple[Term, ...]) -> Array:
+        """Return the posterior covariance; see `Values.covariance`."""
+        return as_array(self.model.posterior.keep(terms).covariance(rows))
+
+
+class BasisValues(ComponentValues):
+    """Of the basis engine, whose weights have a joint covariance R^T R."""
+
+    def __init__(self, model: Model, posterior: BasisPosterior) -> None:
+        super().__init__(model)
+        self.posterior = posterior
+
+    def knots(self, i: int) -> Array | None:
+        """Return the knots of the feature's functions; see `Values.knots`."""
+        basis = self.posterior.layout.bases[i]
+        return None if basis.is_categorical or len(basis.knots) < 2 else as_array(basis.knots)
+
+    def _factor(self, rows: Tensor, terms: tuple[Term, ...]) -> Tensor:
+        """Return R phi(x) of a sum of terms, ``[F, n]``."""
+        chosen = [u for u in self.posterior.layout.terms if u in set(terms) and u]
+        columns = self.posterior.layout.columns_of([(), *chosen])
+        root = self.posterior.root[:, columns.to(self.posterior.root.device)]
+        if () not in terms:
+            root[:, 0] = 0.0
+        found: Tensor = root @ design(self.posterior.layout.only(chosen), rows)
+        return found
+
+    def covariance(self, rows: Tensor, terms: tuple[Term, ...]) -> Array:
+        """Return the covariance of what the weights say, values never seen left out."""
+        factor = self._factor(rows, terms)
+        return as_array(factor.T @ factor)
+
+    def vectors(self, rows: Tensor, terms: tuple[Term, ...], turn: Array) -> Vectors:
+        """Return products of the factors of a component and of f; see `Values.vectors`."""
+        factor = self._factor(rows, terms)
+        turned = factor @ torch.from_numpy(turn).to(factor)
+
+        def vectors(term: Term, coordinates: Coordinates) -> Array:
+            shape = [*(len(c) for c in coordinates), turn.shape[1]]
+            x = self.rows(term, coordinates)
+            parts = [self._factor(part, (term,)).T @ turned for part in x.split(65_536, dim=1)]
+            found = as_array(torch.cat(parts))
+            return found.reshape(shape) if term else found[0]
+
+        return vectors
+
+    def unknown(self, term: Term, coordinates: Coordinates) -> Array | None:
+        """Return the prior variance of values that training never had; see `Values.unknown`."""
+        layout = self.posterior.layout.only([term])
+        x = self.rows(term, coordinates)
+        total = sum((v for _, v in self.posterior.unknown_variances(layout, x)), torch.zeros(1))
+        if not bool((total > 0).any()):
+            return None
+        return as_array(total).reshape([len(c) for c in coordinates])
 
 
 class PageValues(ComponentValues):
@@ -177,5 +246,8 @@ class PageValues(ComponentValues):
 
 def values_of(model: Model) -> Values:
     """Return the quickest way to a model's components."""
-    features: Any = getattr(model.posterior, "features", None)
-    return PageValues(model) if isinstance(features, KernelMap) else ComponentValues(model)
+    if isinstance(model.posterior, KernelPosterior):
+        return PageValues(model)
+    if isinstance(model.posterior, BasisPosterior):
+        return BasisValues(model, model.posterior)
+    return ComponentValues(model)

@@ -13,7 +13,7 @@ from oakgp.distributed.reduction import import_dask
 from oakgp.stream.chunk import Beside, Roles, TargetType
 from oakgp.stream.files import is_path
 from oakgp.stream.memory import TablePart
-from oakgp.stream.opening import CHUNK_ROWS, open_source
+from oakgp.stream.opening import chunk_rows_for, open_source
 from oakgp.stream.place import Place
 from oakgp.stream.source import Part
 
@@ -53,7 +53,7 @@ def open_distributed(
     offset: Any = None,
     columns: Sequence[str] | None = None,
     target_type: TargetType = "number",
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
     **csv_options: Any,
 ) -> DistributedSource:
     """Open a table for the workers of a cluster.
@@ -100,7 +100,7 @@ def open_distributed(
 
 
 def _open_collection(
-    data: Any, beside: Mapping[str, Any], roles: Roles, chunk_rows: int
+    data: Any, beside: Mapping[str, Any], roles: Roles, chunk_rows: int | None
 ) -> DistributedSource:
     dask = import_dask()
     if not dask.is_dask_collection(data):
@@ -110,6 +110,8 @@ def _open_collection(
         )
     tables, names, named = partitions(data)
     arrays = {role: blocks(role, values, len(tables)) for role, values in beside.items()}
+    features = roles.features(names)
+    rows = chunk_rows or chunk_rows_for(len(features))
     make = dask.delayed(_partition_part, pure=False)
     parts = [
         make(
@@ -117,11 +119,11 @@ def _open_collection(
             [arrays[role][i] if role in arrays else None for role in _ROLES],
             i,
             roles,
-            chunk_rows,
+            rows,
         )
         for i, table in enumerate(tables)
     ]
-    return DistributedSource(parts, roles, roles.features(names), named, None)
+    return DistributedSource(parts, roles, features, named, None)
 
 
 _ROLES = ("target", "weight", "exposure", "offset")

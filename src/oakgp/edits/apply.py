@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oakgp.edits.monotone import monotone_edits
 from oakgp.edits.posterior import EditedPosterior, TermEdit, edited, entry_rows
 from oakgp.edits.projection import SHAPES, project
 from oakgp.edits.record import EditRecord
@@ -25,14 +28,44 @@ Array = NDArray[np.float64]
 
 _NODES = {"increasing": 256, "decreasing": 256, "convex": 64, "concave": 64}
 _DRAWS = 400
+_SMALL = 1e-4  # of the variance: pairs that are dropped in place of being made monotone
+_MOST_TERMS = 500  # that are changed one by one
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change to be made.
+
+    Parameters
+    ----------
+    name
+        Of the component, or of the feature.
+    terms
+        What is changed.
+    what
+        In words, for the record.
+    shape
+        What the component is projected to; empty for a factor.
+    factor
+        What it is multiplied by.
+    """
+
+    name: str
+    terms: tuple[Term, ...]
+    what: str
+    shape: str = ""
+    factor: float = 1.0
 
 
 def edit_model(
     model: Model,
     *,
     drop: Sequence[Any] = (),
+    without: Sequence[Any] = (),
     scale: Mapping[Any, float] | None = None,
-    shapes: Mapping[Any, str] | None = None,
+    monotone: Mapping[Any, str] | None = None,
+    convex: Mapping[Any, str] | None = None,
+    interactions: bool = True,
     reason: str = "",
     seed: int = 0,
 ) -> Model:
@@ -46,30 +79,47 @@ def edit_model(
         The model; it may be edited already.
     drop
         Terms to set to 0.
+    without
+        Features to take out: all terms that contain them are set to 0.
     scale
         Terms with what to multiply them by.
-    shapes
-        Features whose main effect is projected to a shape: ``"increasing"``, ``"decreasing"``,
-        ``"convex"`` or ``"concave"``.
+    monotone
+        Features with ``"increasing"`` or ``"decreasing"``.
+    convex
+        Features whose main effect is to be ``"convex"`` or ``"concave"``.
+    interactions
+        Whether pairs with a monotone feature are made monotone with it.
     reason
         Why, for the record.
     seed
         Of the posterior draws that are projected.
     """
-    changes = _changes(model, drop, scale or {}, shapes or {})
-    before = _shares(model, [term for term, _, _ in changes])
+    factors = [
+        *(Change(model.label(u), (u,), "dropped", factor=0.0) for u in _listed(model, drop)),
+        *(_taken_out(model, spec) for spec in _as_list(without)),
+        *_scaled(model, scale or {}),
+    ]
+    gone = {u for change in factors if change.factor == 0 for u in change.terms}
+    shapes = [
+        *(_monotone(model, spec, s, interactions, gone) for spec, s in (monotone or {}).items()),
+        *(_convex(model, spec, s, gone) for spec, s in (convex or {}).items()),
+    ]
+    _check(model, factors)
+    _check(model, shapes)
+    changes = factors + shapes
+    if not changes:
+        raise ValueError("nothing to edit: give drop=, without=, scale=, monotone= or convex=")
     result = _each(model, changes, seed)
-    after = _shares(result, [term for term, _, _ in changes])
     records = [
         EditRecord(
-            change=_described(what, by),
-            term=model.label(term),
+            change=change.what,
+            term=change.name,
             reason=reason,
-            share_before=before[k],
-            share_after=after[k],
-            moved=_moved(model, result, term),
+            share_before=_share(model, change.terms),
+            share_after=_share(result, change.terms),
+            moved=_moved(model, result, change.terms),
         )
-        for k, (term, what, by) in enumerate(changes)
+        for change in changes
     ]
     return with_records(result, [*records_of(model), *records])
 
@@ -78,6 +128,22 @@ def records_of(model: Model) -> tuple[EditRecord, ...]:
     """Return what was done to a model by hand, in order."""
     posterior = model.posterior
     return posterior.records if isinstance(posterior, EditedPosterior) else ()
+
+
+def is_dropped(posterior: Posterior, term: Term) -> bool:
+    """Whether a component was set to 0 by hand."""
+    edit = posterior.edit_of(term) if _is_edited(posterior) else None
+    return edit is not None and edit.grid is None and edit.factor == 0
+
+
+def edit_in_words(posterior: Posterior, term: Term) -> str:
+    """Return what became of a component, in a word or two; empty if nothing did."""
+    edit = posterior.edit_of(term) if _is_edited(posterior) else None
+    if edit is None:
+        return ""
+    if edit.grid is not None:
+        return "given a shape"
+    return f"scaled by {edit.factor:g}" if edit.factor else "dropped"
 
 
 def with_records(model: Model, records: Sequence[EditRecord]) -> Model:
@@ -97,26 +163,106 @@ def base_of(posterior: Posterior) -> Posterior:
     return posterior.base if isinstance(posterior, EditedPosterior) else posterior
 
 
-def _changes(
-    model: Model, drop: Sequence[Any], scale: Mapping[Any, float], shapes: Mapping[Any, str]
-) -> list[tuple[Term, str, float]]:
-    """Return the wanted changes as term, kind and number, or say what is wrong with them."""
-    if isinstance(drop, str):
-        drop = [drop]
-    found: list[tuple[Term, str, float]] = [(model.term(spec), "factor", 0.0) for spec in drop]
+def _as_list(specs: Any) -> list[Any]:
+    return [specs] if isinstance(specs, str) else list(specs)
+
+
+def _listed(model: Model, specs: Any) -> list[Term]:
+    return [model.term(spec) for spec in _as_list(specs)]
+
+
+def _taken_out(model: Model, spec: Any) -> Change:
+    """Return the change that takes a feature out of a model."""
+    (i,) = _main(model, spec)
+    return Change(model.names[i], tuple(terms_with(model, i)), "taken out", factor=0.0)
+
+
+def terms_with(model: Model, i: int) -> list[Term]:
+    """Return the kept terms that contain a feature, or say that there are too many."""
+    posterior = model.posterior
+    if posterior.kept is not None:
+        return [u for u in posterior.kept if i in u]
+    counts = [posterior.terms.max_order, posterior.n_features]
+    others = [j for j in range(counts[1]) if j != i]
+    if sum(comb(len(others), r) for r in range(counts[0])) > _MOST_TERMS:
+        raise ValueError(
+            f"{model.names[i]!r} is in too many terms to change them one by one: truncate the "
+            "model first (truncate())"
+        )
+    found: list[Term] = [
+        tuple(sorted((i, *rest))) for r in range(counts[0]) for rest in combinations(others, r)
+    ]
+    return [u for u in found if u in posterior.terms]
+
+
+def _scaled(model: Model, scale: Mapping[Any, float]) -> list[Change]:
+    found: list[Change] = []
     for spec, factor in scale.items():
         if not isinstance(factor, Real) or not np.isfinite(factor):
             raise ValueError(f"scale= holds {factor!r} for {spec!r}: give a number, such as 0.5")
-        found.append((model.term(spec), "factor", float(factor)))
-    for spec, shape in shapes.items():
-        if shape not in SHAPES:
-            raise ValueError(f"{shape!r} is no shape: choose one of {', '.join(SHAPES)}")
         term = model.term(spec)
-        _check_shape(model, term)
-        found.append((term, shape, 1.0))
-    if not found:
-        raise ValueError("nothing to edit: give drop=, scale=, monotone= or convex=")
-    names = [term for term, _, _ in found]
+        found.append(
+            Change(model.label(term), (term,), f"scaled by {factor:g}", factor=float(factor))
+        )
+    return found
+
+
+def _main(model: Model, spec: Any) -> Term:
+    term = model.term(spec)
+    if len(term) != 1:
+        raise ValueError(f"{model.label(term)!r} is no single feature")
+    return term
+
+
+def _monotone(
+    model: Model, spec: Any, shape: str, interactions: bool, gone: Container[Term]
+) -> Change:
+    if shape not in SHAPES[:2]:
+        raise ValueError(
+            f"monotone= holds {shape!r} for {spec!r}: choose 'increasing' or 'decreasing'"
+        )
+    (i,) = _directed(model, spec, gone)
+    name = model.names[i]
+    terms = terms_with(model, i) if interactions else [(i,)]
+    terms = [u for u in terms if u not in gone and not is_dropped(model.posterior, u)]
+    terms = list(dict.fromkeys([(i,), *terms]))
+    deep = [model.label(u) for u in terms if len(u) > 2]
+    if deep:
+        raise ValueError(
+            f"{name!r} is part of {len(deep)} terms of three or more features, as {deep[0]!r}, "
+            "which cannot be made monotone: fit with monotone=, truncate the model first, drop "
+            "them, or change the main effect only (interactions=False)"
+        )
+    what = f"made {shape}" + (" with its interactions" if len(terms) > 1 else "")
+    return Change(name, tuple(sorted(terms, key=len)), what, shape)
+
+
+def _convex(model: Model, spec: Any, shape: str, gone: Container[Term]) -> Change:
+    if shape not in SHAPES[2:]:
+        raise ValueError(f"convex= holds {shape!r} for {spec!r}: choose 'convex' or 'concave'")
+    term = _directed(model, spec, gone)
+    return Change(model.label(term), (term,), f"made {shape}", shape)
+
+
+def _directed(model: Model, spec: Any, gone: Container[Term]) -> Term:
+    term = _main(model, spec)
+    if term in gone:
+        raise ValueError(f"{model.label(term)!r} is to be dropped: it has no shape then")
+    if model.pooled:
+        raise ValueError(
+            "a shape needs one function, but each of three or more classes has its own, and only "
+            "their differences count"
+        )
+    kernel = model.columns[term[0]].feature.kernel
+    if isinstance(kernel, (CategoricalKernel, Periodic)):
+        kind = "categories" if isinstance(kernel, CategoricalKernel) else "a cycle"
+        raise ValueError(f"column {model.label(term)!r} holds {kind}, which have no direction")
+    return term
+
+
+def _check(model: Model, changes: Sequence[Change]) -> None:
+    names = [term for change in changes for term in change.terms]
+    kept = model.posterior.kept
     for term in names:
         if not term:
             raise ValueError("the constant cannot be edited; add what is wanted to the predictions")
@@ -124,39 +270,50 @@ def _changes(
             raise ValueError(
                 f"{model.label(term)!r} is to be changed twice; do one after the other"
             )
-        kept = model.posterior.kept
         if kept is not None and term not in kept:
             raise ValueError(f"{model.label(term)!r} was dropped by truncation already")
-    return found
 
 
-def _check_shape(model: Model, term: Term) -> None:
-    if len(term) != 1:
-        raise ValueError(f"{model.label(term)!r} is no main effect: only these can get a shape")
-    kernel = model.columns[term[0]].feature.kernel
-    if isinstance(kernel, (CategoricalKernel, Periodic)):
-        kind = "categories" if isinstance(kernel, CategoricalKernel) else "a cycle"
-        raise ValueError(f"column {model.label(term)!r} holds {kind}, which have no direction")
-
-
-def _each(model: Model, changes: Sequence[tuple[Term, str, float]], seed: int) -> Model:
+def _each(model: Model, changes: Sequence[Change], seed: int) -> Model:
     """Return the model with all changes made to it, and to its other classes."""
     posterior = model.posterior
-    for term, what, by in changes:
-        posterior = edited(posterior, _edit(model, posterior, term, what, by, seed))
+    for change in changes:
+        for edit in _edits(model, posterior, change, seed):
+            posterior = edited(posterior, edit)
     others = model.others
     if model.pooled:
         others = tuple(_each(other, changes, seed) for other in model.others)
     return replace(model, posterior=posterior, others=others)
 
 
-def _edit(
-    model: Model, posterior: Posterior, term: Term, what: str, by: float, seed: int
-) -> TermEdit:
-    old = posterior.edit_of(term) if isinstance(posterior, EditedPosterior) else None
-    if what == "factor":
-        return (old or TermEdit(term)).scaled(by)
-    return TermEdit(term, grid=shaped(model, posterior, term, what, seed))
+def _edits(model: Model, posterior: Posterior, change: Change, seed: int) -> list[TermEdit]:
+    if not change.shape:
+        old = [posterior.edit_of(u) for u in change.terms] if _is_edited(posterior) else []
+        plain = old or [None] * len(change.terms)
+        pairs = zip(change.terms, plain, strict=True)
+        return [(edit or TermEdit(term)).scaled(change.factor) for term, edit in pairs]
+    first, *pairs_of_it = change.terms
+    if pairs_of_it:
+        large, small = _split(posterior, pairs_of_it)
+        gone = [TermEdit(u, 0.0) for u in small]
+        if large:
+            return [*monotone_edits(model, posterior, first[0], large, change.shape, seed), *gone]
+        return [TermEdit(first, grid=shaped(model, posterior, first, change.shape, seed)), *gone]
+    return [TermEdit(first, grid=shaped(model, posterior, first, change.shape, seed))]
+
+
+def _split(posterior: Posterior, pairs: Sequence[Term]) -> tuple[list[Term], list[Term]]:
+    """Return pairs with a share of the variance worth a projection, and all others."""
+    if not posterior.orthogonal:
+        return list(pairs), []
+    variances = posterior.variances()
+    floor = _SMALL * variances.totals().variance
+    found = list(zip(pairs, variances.of(list(pairs)).tolist(), strict=True))
+    return [u for u, v in found if v > floor], [u for u, v in found if v <= floor]
+
+
+def _is_edited(posterior: Posterior) -> TypeGuard[EditedPosterior]:
+    return isinstance(posterior, EditedPosterior)
 
 
 def shaped(model: Model, posterior: Posterior, term: Term, shape: str, seed: int) -> ComponentGrid:
@@ -186,29 +343,24 @@ def _valid(model: Model) -> Array:
     return np.array([column.feature.measure.atoms[0][0] for column in model.columns])
 
 
-def _shares(model: Model, terms: Sequence[Term]) -> list[float]:
-    """Return shares of the variance; NaN has no place in a file, so 0 where there are none."""
+def _share(model: Model, terms: Sequence[Term]) -> float:
+    """Return the share of the variance; 0 where there are none, for NaN has no place in a file."""
     if not model.posterior.orthogonal:
-        return [0.0] * len(terms)
+        return 0.0
     variances = model.variances()
     whole = variances.totals().variance
-    return [float(v) / whole if whole > 0 else 0.0 for v in variances.of(list(terms))]
+    return float(variances.of(list(terms)).sum()) / whole if whole > 0 else 0.0
 
 
-def _moved(before: Model, after: Model, term: Term) -> float:
-    """Return the root mean square change of a component's mean, in units of the response."""
-    nodes = [before.columns[i].feature.measure.atoms for i in term]
+def _moved(before: Model, after: Model, terms: Sequence[Term]) -> float:
+    """Return the root mean square change of the mean of some terms, in units of the response."""
     rng = np.random.default_rng(0)
-    picks = [rng.choice(len(z), size=512, p=p / p.sum()) for z, p in nodes]
     rows = np.repeat(_valid(before)[:, None], 512, axis=1)
-    for i, (z, _), pick in zip(term, nodes, picks, strict=True):
-        rows[i] = z[pick]
+    for i in sorted({i for term in terms for i in term}):
+        z, p = axis_of(before.columns[i].feature, 512)
+        rows[i] = z.coordinates[rng.choice(z.size, size=512, p=p / p.sum())]
     x = before.posterior.mean_weights.new_tensor(rows)
-    change = as_array(after.posterior.mean(x, term) - before.posterior.mean(x, term))
-    return before.scale * float(np.sqrt(np.mean(change**2)))
-
-
-def _described(what: str, by: float) -> str:
-    if what != "factor":
-        return f"made {what}"
-    return "dropped" if by == 0 else f"scaled by {by:g}"
+    change = x.new_zeros(512)
+    for term in terms:
+        change = change + after.posterior.mean(x, term) - before.posterior.mean(x, term)
+    return before.scale * float(np.sqrt(np.mean(as_array(change) ** 2)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -19,38 +18,20 @@ from oakgp.truncation import root_mean_squared_error
 
 Estimator = TypeVar("Estimator", bound=Any)
 
-_DIRECTIONS = {"monotone": ("increasing", "decreasing"), "convex": ("convex", "concave")}
-
 
 def edit_estimator(
-    estimator: Estimator,
-    *,
-    drop: Sequence[Any],
-    scale: Mapping[Any, float] | None,
-    monotone: Mapping[Any, str],
-    convex: Mapping[Any, str],
-    reason: str,
-    X_test: Any,
-    y_test: Any,
-    given: dict[str, Any],
+    estimator: Estimator, X_test: Any, y_test: Any, given: dict[str, Any], **changes: Any
 ) -> Estimator:
-    """Return a copy whose model is edited; the parameters are those of `OAKRegressor.edit`."""
+    """Return a copy whose model is edited, with what that costs on held-out rows.
+
+    ``given`` are ``exposure`` and ``offset`` of these rows, ``changes`` the arguments of
+    `oakgp.edits.edit_model`.
+    """
     model: Model = estimator._fitted()
-    shapes: dict[Any, str] = {}
-    for name, wanted in (("monotone", monotone), ("convex", convex)):
-        for feature, shape in wanted.items():
-            if shape not in _DIRECTIONS[name]:
-                first, second = _DIRECTIONS[name]
-                raise ValueError(
-                    f"{name}= holds {shape!r} for {feature!r}: choose {first!r} or {second!r}"
-                )
-            if feature in shapes:
-                raise ValueError(f"{feature!r} is to be changed twice; do one after the other")
-            shapes[feature] = shape
     if (X_test is None) != (y_test is None):
         raise ValueError("give X_test and y_test together: rows and their responses")
     known = len(records_of(model))
-    changed = edit_model(model, drop=drop, scale=scale, shapes=shapes, reason=reason)
+    changed = edit_model(model, **changes)
     other = copy.deepcopy(estimator, {id(model): model})
     other.model_ = changed
     if X_test is not None:

@@ -117,6 +117,11 @@ class EditedPosterior(Posterior):
         mean, factor = edit.grid.at(as_array(x[list(edit.term)]))
         return torch.from_numpy(mean).to(x), torch.from_numpy(factor).to(x)
 
+    def factor_at(self, x: Tensor, term: Term) -> Tensor:
+        """Return what the deviations of a component are multiplied by at rows, ``[n]``."""
+        edit = self.edit_of(term)
+        return torch.ones_like(x[0]) if edit is None else self._tables(edit, x)[1]
+
     def _mean_shift(self, x: Tensor, edits: Sequence[TermEdit]) -> Tensor:
         total = x.new_zeros(x.shape[1])
         for edit in edits:

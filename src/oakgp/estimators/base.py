@@ -21,9 +21,10 @@ from sklearn.utils.validation import (
 )
 
 from oakgp.basis.fit import BasisSchedule
-from oakgp.checks import check_choice, check_count, check_flag, check_terms
+from oakgp.checks import check_choice, check_count, check_directions, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
+from oakgp.estimators.callbacks import CallbackSupportMixin, reports_tasks
 from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
 from oakgp.estimators.streams import FitsStreams
@@ -34,12 +35,14 @@ from oakgp.kernels.terms import Term
 from oakgp.likelihoods.base import Likelihood
 from oakgp.measures import Measure
 from oakgp.model import Label, Model
+from oakgp.progress import step
 from oakgp.sensitivity import Ranking, rank_terms
 from oakgp.sensitivity.report import SobolIndices
 from oakgp.table import Table
 from oakgp.targets import read_weights
 from oakgp.truncation import truncated
 from oakgp.verdict import Verdict, make_verdict
+from oakgp.watching import watching
 
 if TYPE_CHECKING:
     from oakgp.compiled import CompiledModel
@@ -49,7 +52,9 @@ Array = NDArray[np.float64]
 _THRESHOLD = 0.01  # share of the variance below which a term is dropped by default (paper, 5.1)
 
 
-class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator):
+class BaseOAK(
+    CallbackSupportMixin, FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator
+):
     """Settings and explanations of all estimators; not for use by itself.
 
     The parameters are those of `oakgp.OAKRegressor` and `oakgp.OAKClassifier`.
@@ -69,6 +74,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -77,6 +83,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         max_iter: int = 120,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         self.max_order = max_order
         self.kernel = kernel
@@ -89,6 +96,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         self.rank = rank
         self.forced_terms = forced_terms
         self.forbidden_terms = forbidden_terms
+        self.monotone = monotone
         self.variant = variant
         self.orthogonal = orthogonal
         self.interactions = interactions
@@ -97,6 +105,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         self.max_iter = max_iter
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Tags:
         """Return the estimator's tags: missing values, categories and text are welcome."""
@@ -112,6 +121,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
         check_count("max_iter", self.max_iter, 1)
         check_terms("forced_terms", self.forced_terms)
         check_terms("forbidden_terms", self.forbidden_terms)
+        check_directions("monotone", self.monotone)
         random = check_random_state(self.random_state)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -129,6 +139,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             rank=self.rank,
             forced_terms=self.forced_terms,
             forbidden_terms=self.forbidden_terms,
+            monotone=self.monotone or {},
             interactions=self.interactions,
             engine=self.engine,
             n_inducing=self.n_inducing,
@@ -138,6 +149,7 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             basis_schedule=BasisSchedule().within(self.max_iter),
         )
 
+    @reports_tasks
     def _fit_rows(
         self,
         X: Any,
@@ -156,16 +168,23 @@ class BaseOAK(FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator)
             used = np.flatnonzero(weights)
             rows, target, weights = take_rows(X, used), target[used], weights[used]
             offset = None if offset is None else offset[used]
-        self.model_ = fit_model(
-            rows,
-            target,
-            weights,
-            options,
-            categorical_features=self.categorical_features,
-            likelihood=likelihood,
-            offset=offset,
-            names=names,
-        )
+        with watching(self.verbose), step("fitting"):
+            self.model_ = fit_model(
+                rows,
+                target,
+                weights,
+                options,
+                categorical_features=self.categorical_features,
+                likelihood=likelihood,
+                offset=offset,
+                names=names,
+            )
+            if self.monotone:
+                from oakgp.edits import edit_model
+
+                self.model_ = edit_model(
+                    self.model_, monotone=self.monotone, reason="asked for at fit"
+                )
         self.__dict__.pop("dropped_variance_", None)  # of an earlier truncation
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(self.model_.schema.columns)

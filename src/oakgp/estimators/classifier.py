@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
+from oakgp.calibration import ProbabilityCalibration, probability_calibration
 from oakgp.checks import check_choice
 from oakgp.estimators.base import BaseOAK
 from oakgp.kernels import RadialKernel
@@ -81,6 +82,10 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
     forbidden_terms : sequence of terms, default=()
         Sets of features that no term may contain together; a single name takes the feature out of
         all terms.
+    monotone : mapping, optional
+        Features in which the log odds are to be ``"increasing"`` or ``"decreasing"``, whatever
+        the others (two classes only): they are projected after the fit, as by `edit`. Such a
+        feature is part of main effects and pairs only.
     variant : {"additive", "product"}, default="additive"
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
@@ -99,6 +104,9 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         Where to compute.
     random_state : int or None, default=0
         Seed; the same seed gives the same result.
+    verbose : {0, 1, 2}, default=0
+        Progress of fits: 0 none, 1 lines in the log ``"oakgp"`` (to standard error where logging is
+        not set up), 2 bars.
 
     Attributes
     ----------
@@ -153,6 +161,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -161,6 +170,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         max_iter: int = 120,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             max_order=max_order,
@@ -174,6 +184,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             rank=rank,
             forced_terms=forced_terms,
             forbidden_terms=forbidden_terms,
+            monotone=monotone,
             variant=variant,
             orthogonal=orthogonal,
             interactions=interactions,
@@ -182,6 +193,7 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
             max_iter=max_iter,
             device=device,
             random_state=random_state,
+            verbose=verbose,
         )
         self.link = link
         self.class_weight = class_weight
@@ -297,6 +309,41 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         """
         logs = self.predict_log_proba(X)
         return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
+
+    def calibration(
+        self, X: Any, y: Any, *, bins: int = 10, how: str = "width"
+    ) -> ProbabilityCalibration:
+        """Return whether the predicted probabilities can be believed, on rows not fitted to.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows, with classes seen in training.
+        bins : int, default=10
+            Bins of the probabilities.
+        how : {"width", "count"}, default="width"
+            Bins of equal width, or of about equal numbers of rows.
+
+        Returns
+        -------
+        ProbabilityCalibration
+            Tables ``scores``, ``reliability`` and ``by_class``, and ``plot()``.
+        """
+        probabilities, labels = self.predict_proba(X), read_labels(y)
+        if len(labels) != len(probabilities):
+            raise ValueError(
+                f"X has {len(probabilities)} rows but y has {len(labels)}: they must be of equal "
+                "length"
+            )
+        unseen = ~np.isin(labels, self.classes_)
+        if unseen.any():
+            first = labels[unseen].tolist()[0]
+            raise ValueError(
+                f"{int(unseen.sum())} of {len(labels)} labels were not in training, the first is "
+                f"{first!r}: leave these rows out"
+            )
+        codes = np.searchsorted(self.classes_, labels)
+        return probability_calibration(codes, probabilities, self.classes_.tolist(), bins, how)
 
     def truncation_curve(
         self,

@@ -22,9 +22,11 @@ class Editable:
         self,
         *,
         drop: Sequence[Any] = (),
+        without: Sequence[Any] = (),
         scale: Mapping[Any, float] | None = None,
         monotone: Mapping[Any, str] | None = None,
         convex: Mapping[Any, str] | None = None,
+        interactions: bool = True,
         reason: str = "",
         X_test: Any = None,
         y_test: Any = None,
@@ -39,14 +41,18 @@ class Editable:
         ----------
         drop : sequence of terms, default=()
             Terms to set to 0.
+        without : sequence of str or int, default=()
+            Features to take out: all terms that contain them are set to 0.
         scale : mapping, optional
             Terms with what to multiply them by: ``{"age": 0.5}``.
         monotone : mapping, optional
-            Features whose main effect is to be ``"increasing"`` or ``"decreasing"``. Draws of the
-            component are projected one by one, so its band survives. Interactions of the feature
-            stay as they are: drop them to make predictions monotone too.
+            Features in which the function is to be ``"increasing"`` or ``"decreasing"``, whatever
+            the others: the main effect and all pairs with the feature are projected together, draw
+            by draw, so that bands survive.
         convex : mapping, optional
             Features whose main effect is to be ``"convex"`` or ``"concave"``, likewise.
+        interactions : bool, default=True
+            False makes the main effect of a ``monotone`` feature so and leaves its pairs alone.
         reason : str, default=""
             Why, for the record.
         X_test, y_test : table and array, optional
@@ -63,14 +69,16 @@ class Editable:
 
         return edit_estimator(
             self,
+            X_test,
+            y_test,
+            given,
             drop=drop,
+            without=without,
             scale=scale,
-            monotone=monotone or {},
-            convex=convex or {},
+            monotone=monotone,
+            convex=convex,
+            interactions=interactions,
             reason=reason,
-            X_test=X_test,
-            y_test=y_test,
-            given=given,
         )
 
     @property

@@ -12,6 +12,12 @@ from scipy.stats import norm
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags, check_random_state
 
+from oakgp.calibration import (
+    COVERAGES,
+    DistributionCalibration,
+    distribution_calibration,
+    randomised_pit,
+)
 from oakgp.checks import check_choice, check_count, check_flag
 from oakgp.estimators.base import BaseOAK
 from oakgp.kernels import RadialKernel
@@ -85,6 +91,10 @@ class OAKRegressor(RegressorMixin, BaseOAK):
     forbidden_terms : sequence of terms, default=()
         Sets of features that no term may contain together; a single name takes the feature out of
         all terms.
+    monotone : mapping, optional
+        Features in which the function is to be ``"increasing"`` or ``"decreasing"``, whatever the
+        others: it is projected after the fit, as by `edit`. Such a feature is part of main effects
+        and pairs only.
     variant : {"additive", "product"}, default="additive"
         ``"product"`` is the kernel prod_d (1 + k~_d) without variances per order.
     orthogonal : bool, default=True
@@ -103,6 +113,9 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         Where to compute.
     random_state : int or None, default=0
         Seed; the same seed gives the same result.
+    verbose : {0, 1, 2}, default=0
+        Progress of fits: 0 none, 1 lines in the log ``"oakgp"`` (to standard error where logging is
+        not set up), 2 bars.
 
     Attributes
     ----------
@@ -152,6 +165,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         rank: int = 2,
         forced_terms: Sequence[Any] = (),
         forbidden_terms: Sequence[Any] = (),
+        monotone: Mapping[Any, str] | None = None,
         variant: str = "additive",
         orthogonal: bool = True,
         interactions: int | str = "auto",
@@ -160,6 +174,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         max_iter: int = 120,
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             max_order=max_order,
@@ -173,6 +188,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             rank=rank,
             forced_terms=forced_terms,
             forbidden_terms=forbidden_terms,
+            monotone=monotone,
             variant=variant,
             orthogonal=orthogonal,
             interactions=interactions,
@@ -181,6 +197,7 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             max_iter=max_iter,
             device=device,
             random_state=random_state,
+            verbose=verbose,
         )
         self.likelihood = likelihood
 
@@ -335,6 +352,41 @@ class OAKRegressor(RegressorMixin, BaseOAK):
             return response.log_density(target, *moments, shift)
         mean, sd = self.predict(X, return_std=True, exposure=exposure, offset=offset)
         return np.asarray(norm.logpdf(target, mean, sd))
+
+    def calibration(
+        self, X: Any, y: Any, *, exposure: Any = None, offset: Any = None, random_state: int = 0
+    ) -> DistributionCalibration:
+        """Return whether predictive distributions can be believed, on rows not fitted to.
+
+        Parameters
+        ----------
+        X, y : table and array
+            The rows.
+        exposure, offset : array of shape (n,), optional
+            As in `fit`.
+        random_state : int, default=0
+            Seed of the randomised PIT values of counts.
+
+        Returns
+        -------
+        DistributionCalibration
+            Tables ``scores`` and ``coverage`` (of central 50, 80, 90 and 95% intervals), PIT values
+            ``pit``, and ``plot()``.
+        """
+        target, model = read_response(y), self._fitted()
+        given = {"exposure": exposure, "offset": offset}
+        density = self.predict_log_density(X, y, **given)
+        tails = [0.5 - c / 2 for c in COVERAGES] + [0.5 + c / 2 for c in COVERAGES]
+        ends = self.predict_quantiles(X, tails, **given)
+        if model.response is not None:
+            response, moments, shift = self._moments(X, exposure, offset)
+            below, at_most = response.distribution(target, *moments, shift)
+        else:
+            mean, sd = self.predict(X, return_std=True, **given)
+            below = at_most = norm.cdf(target, mean, sd)
+        pit = randomised_pit(below, at_most, random_state)
+        k = len(COVERAGES)
+        return distribution_calibration(target, density, ends[:, :k], ends[:, k:], pit)
 
     def sample_y(
         self,

@@ -354,6 +354,13 @@ def listed_terms(model: Model, output: Model, terms: Any, max_terms: int) -> tup
         found = tuple(dict.fromkeys(output.term(spec) for spec in specs))
         if () in found:
             raise ValueError("terms= names the constant, which is the base of every explanation")
+        kept = posterior.kept
+        dropped = [output.label(u) for u in found if kept is not None and u not in kept]
+        if dropped:
+            raise ValueError(
+                f"terms= names {', '.join(map(repr, dropped))}, which truncation dropped, so that "
+                "predictions do not count it; explain the model as it was before"
+            )
         return found
     if posterior.kept is not None:
         return tuple(term for term in posterior.kept if term)

@@ -31,6 +31,7 @@ from oakgp.explain.style import (
 Array = NDArray[np.float64]
 
 _FLOOR = 0.16  # of a panel's height belongs to the histogram below the curve
+_COUNTS = 0.05  # more of it belongs to the numbers of rows of levels
 _MAX_LEVELS = 20
 _LABEL = 22  # characters beside a panel's height
 _TURNED = 18  # characters of a level's name below a panel, turned upright
@@ -69,7 +70,7 @@ def draw_main(ax: Axes, component: Component, i: int, axis: FeatureAxis, how: Se
         _draw_curve(ax, component, i, axis, how)
     else:
         _draw_levels(ax, component, i, axis, how)
-    make_room(ax)
+    make_room(ax, _FLOOR if isinstance(axis, NumericAxis) else _FLOOR + _COUNTS)
 
 
 def _draw_curve(ax: Axes, component: Component, i: int, axis: NumericAxis, how: Settings) -> None:
@@ -148,11 +149,11 @@ def draw_floor(ax: Axes, at: Array, shares: Array, width: float) -> None:
     ax.bar(at, heights, width, color=PALE, transform=ax.get_xaxis_transform(), zorder=0)
 
 
-def make_room(ax: Axes) -> None:
-    """Leave the floor of the panel to the histogram."""
+def make_room(ax: Axes, floor: float = _FLOOR) -> None:
+    """Leave the floor of the panel, this part of its height, to the histogram."""
     ax.yaxis.set_major_formatter(Numbers())
     low, high = ax.get_ylim()
-    ax.set_ylim(low - (high - low) * _FLOOR / (1.0 - _FLOOR), high)
+    ax.set_ylim(low - (high - low) * floor / (1.0 - floor), high)
 
 
 def finish_numeric(ax: Axes, axis: NumericAxis, *, vertical: bool = False, room: int = 40) -> None:

@@ -75,8 +75,8 @@ def plot_components(
         one when not given, except of classes.
     scale : {"link", "response"}, default="link"
         ``"response"`` draws by how much the expected response (probability, rate) differs from the
-        base rate where all other components stand at their mean of 0; see
-        `oakgp.OAKRegressor.component`.
+        base rate where all other components stand at their mean of 0, and the constant at its own;
+        see `oakgp.OAKRegressor.component`.
     figure : matplotlib figure or subfigure, optional
         Where to draw; a new figure when not given.
 
@@ -120,7 +120,7 @@ def plot_components(
         grid = figure.add_gridspec(height, width, height_ratios=heights, width_ratios=widths)
         for term, share, cell in zip(chosen, shares, cells, strict=True):
             title = _title(model, term, share, cell)
-            part = ComponentResponse(whole, output, term) if scale == "response" else None
+            part = ComponentResponse(whole, output, term, True) if scale == "response" else None
             component = Component(model, term, {}, part)
             if len(term) == 1:
                 (ax,) = _panels(figure, grid, cell, 0, component.effect)

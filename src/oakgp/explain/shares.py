@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.checks import check_count
+from oakgp.edits.posterior import EditedPosterior
 from oakgp.explain.plots import fitted_model
 from oakgp.explain.style import INK, PALE, RULE, STYLE, Numbers, literal, percent, term_text
 from oakgp.model import Label
@@ -245,6 +246,8 @@ def plot_order_variances(
 
 def order_variances(posterior: Posterior) -> NDArray[np.float64]:
     """Return the prior variance of a term of each order, the constant's first, ``[R + 1]``."""
+    if isinstance(posterior, EditedPosterior):
+        return order_variances(posterior.base)
     if isinstance(posterior, KernelPosterior):
         return as_array(posterior.features.weights.order_variances)
     if isinstance(posterior, BasisPosterior):

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def value_texts(model: Model, encoded: Array) -> NDArray[np.object_]:
-    """Return encoded rows ``[n, d]`` as text: numbers with four digits, levels by their names."""
+    """Return encoded rows ``[n, d]`` as text: numbers with four digits or more, levels by name."""
     texts = np.empty(encoded.shape, dtype=object)
     for j, position in enumerate(model.schema.active):
         column = model.schema.columns[position]
@@ -29,7 +29,7 @@ def _text(value: float, levels: Sequence[object] | None) -> str:
     if np.isnan(value):
         return "missing"
     if levels is None:
-        return f"{value:.4g}" if abs(value) < 1e4 or value % 1 else f"{value:.0f}"
+        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
     return as_text(levels[int(value)]) if 0 <= value < len(levels) else "unseen"
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from oakgp.export.content import describe, restore
 from oakgp.export.entries import ModelFileError, require
+from oakgp.progress import step
 
 if TYPE_CHECKING:
     from oakgp.estimators.base import BaseOAK
@@ -62,8 +63,13 @@ def save(estimator: BaseOAK, path: str | PathLike[str]) -> None:
     """
     from oakgp import __version__
 
+    with step("saving"):
+        _save(estimator, Path(path), __version__)
+
+
+def _save(estimator: BaseOAK, target: Path, written_by: str) -> None:
     content, tensors = describe(estimator)
-    description = {"format": FORMAT, "version": VERSION, "written_by": __version__, **content}
+    description = {"format": FORMAT, "version": VERSION, "written_by": written_by, **content}
     text = json.dumps(description, allow_nan=False)
     try:
         restore(json.loads(text), tensors)
@@ -71,7 +77,6 @@ def save(estimator: BaseOAK, path: str | PathLike[str]) -> None:
         raise ValueError(
             f"the model cannot be saved, since it could not be loaded again: {error}"
         ) from error
-    target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.parent}: there is no such directory")
     partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")

@@ -12,7 +12,7 @@ from oakgp.basis.functions import FeatureBasis
 from oakgp.basis.layout import BasisLayout, TermColumns
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.basis.prior import BasisParameters
-from oakgp.export.entries import ModelFileError, entry, number, require, term
+from oakgp.export.entries import ModelFileError, count, entry, number, require, term
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
 
@@ -23,7 +23,11 @@ def describe_layout(layout: BasisLayout) -> dict[str, Any]:
     """Return what a basis is made of, as JSON-safe values."""
     return {
         "features": [
-            {"reference": basis.reference, "knows_missing": basis.knows_missing}
+            {
+                "reference": basis.reference,
+                "knows_missing": basis.knows_missing,
+                "n_smooth": basis.n_smooth,
+            }
             for basis in layout.bases
         ],
         "terms": [block.term for block in layout.blocks],
@@ -45,7 +49,12 @@ def layout_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
 def parameter_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
     """Return the hyperparameters of one latent function."""
     p = posterior.parameters
-    return {"variances": p.variances, "lengthscales": p.lengthscales, "noise": p.noise}
+    return {
+        "variances": p.variances,
+        "lengthscales": p.lengthscales,
+        "noise": p.noise,
+        "rough": p.rough,
+    }
 
 
 def weight_tensors(posterior: BasisPosterior) -> dict[str, Tensor]:
@@ -81,7 +90,9 @@ def read_layout(
             mass.ndim == 1 and len(mass) in sizes and bool((mass >= 0).all()),
             f"the probabilities of feature {i} do not fit",
         )
-        bases.append(FeatureBasis(feature, knots, table, mass, values, reference, knows))
+        smooth = count(d, "n_smooth")
+        require(smooth <= len(values), f"feature {i} has fewer functions than smooth ones")
+        bases.append(FeatureBasis(feature, knots, table, mass, values, smooth, reference, knows))
     blocks = []
     for k, value in enumerate(entry(description, "terms", list)):
         u = term(value, "terms", len(features))
@@ -105,7 +116,7 @@ def read_posterior(
     """
     wanted = {"mean_weights", "root"}
     if parameters is None:
-        wanted |= {"variances", "lengthscales", "noise"}
+        wanted |= {"variances", "lengthscales", "noise", "rough"}
     if set(tensors) != wanted:
         odd = ", ".join(sorted(set(tensors) ^ wanted))
         raise ModelFileError(f"these tensors are missing or too many: {odd}")
@@ -125,7 +136,12 @@ def _parameters(layout: BasisLayout, tensors: Mapping[str, Tensor]) -> BasisPara
     require(noise.shape == (), "the noise is no number")
     for tensor in (variances, lengthscales, noise):
         require(bool((tensor > 0).all()), "a hyperparameter is not positive")
-    return BasisParameters(variances, lengthscales, noise)
+    rough = _floats(tensors, "rough")
+    require(
+        rough.shape == lengthscales.shape and bool((rough >= 0).all()),
+        "the variances of rough parts do not fit",
+    )
+    return BasisParameters(variances, lengthscales, noise, rough)
 
 
 def layout_names(layout: BasisLayout) -> set[str]:

@@ -222,10 +222,12 @@ class _Graph:
             bend = self.op("Mul", bend, self.number(0.5))
             inner.append(self.op("Sub", self.number(4.0 / 6.0), bend))
         cell = self.op("Cast", whole, to=7)
-        last = self.const(np.array(axis.count + 2, dtype=np.int64))
+        last = self.const(np.array(axis.count + axis.degree - 1, dtype=np.int64))
         cell = self.op("Where", missing, last, cell)
         weights = [outer[0], inner[0], inner[1], outer[1]]
-        alone = [1.0, 0.0, 0.0, 0.0]
+        if axis.degree == 1:
+            weights = [s, t]
+        alone = [1.0, 0.0, 0.0, 0.0][: len(weights)]
         return cell, [
             self.op("Where", missing, self.number(a), w)
             for a, w in zip(alone, weights, strict=True)

@@ -303,9 +303,8 @@ class _Query:
                 continue
             place = f"{p} * {axis.count - 1}.0e0"
             cell = self.dialect.least(self.dialect.whole(place), str(axis.count - 2))
-            columns.append(
-                f"CASE WHEN {p} IS NULL THEN {axis.count + 2} ELSE {cell} END AS oak_c{a}"
-            )
+            missing = axis.count + axis.degree - 1
+            columns.append(f"CASE WHEN {p} IS NULL THEN {missing} ELSE {cell} END AS oak_c{a}")
             columns.append(f"{place} AS oak_t{a}")
         return columns
 
@@ -319,12 +318,14 @@ class _Query:
                 continue
             t = f"(oak_t{a} - {c})"
             s = f"(1.0e0 + {c} - oak_t{a})"
-            forms = (
+            forms: tuple[str, ...] = (
                 f"{s} * {s} * {s} / 6.0e0",
                 f"(4.0e0 - 3.0e0 * {t} * {t} * (1.0e0 + {s})) / 6.0e0",
                 f"(4.0e0 - 3.0e0 * {s} * {s} * (1.0e0 + {t})) / 6.0e0",
                 f"{t} * {t} * {t} / 6.0e0",
             )
+            if axis.degree == 1:
+                forms = (s, t)
             for k, form in enumerate(forms):
                 missing = "1.0e0" if k == 0 else "0.0e0"
                 columns.append(
@@ -350,7 +351,9 @@ class _Query:
 
             if isinstance(axis, LevelAxis):
                 return step(0)
-            return "(" + " + ".join(f"oak_w{a}_{k} * {step(k)}" for k in range(4)) + ")"
+            return (
+                "(" + " + ".join(f"oak_w{a}_{k} * {step(k)}" for k in range(axis.degree + 1)) + ")"
+            )
 
         return along(own, "", stride)
 

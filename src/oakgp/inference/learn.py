@@ -18,11 +18,13 @@ from oakgp.inference.engines import Engine, Fitted, Objective, Variational
 from oakgp.inference.optimize import Optimum, minimise
 from oakgp.inference.stochastic.hyperparameters import Pace
 from oakgp.ops.threads import threads_for
+from oakgp.progress import step
 
 Array = NDArray[np.float64]
 E = TypeVar("E", bound=Engine)
 
 _AHEAD = 1.0  # nats by which a further start must lead
+_BATCHES = 2  # of the stochastic engine, for each iteration that is allowed
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,8 @@ class Learner(Generic[E]):
         """Follow the first start for a few iterations on few rows: to compare transforms."""
         rows = _subset(self.engine, self.schedule.start_rows, self.seed)
         start = self._start(self.schedule.starts[0])
-        return self._run(rows, start, self.schedule.trial_iterations)
+        with step("trying a transform"):
+            return self._run(rows, start, self.schedule.trial_iterations)
 
     def _start(self, pair: tuple[float, float]) -> Array:
         length, noise = pair
@@ -253,14 +256,20 @@ class Learner(Generic[E]):
         trial
             Where `trial` ended, to go on from there.
         """
-        run = self.main_run(trial)
+        with step("learning hyperparameters"):
+            run = self.main_run(trial)
         if engine == "auto":
             engine = self._engine()
         if engine == "exact":
-            return self._finish_exact(run)
+            with step("conditioning on all rows"):
+                return self._finish_exact(run)
         if engine == "stochastic":
-            return self._finish_stochastic(run.optimum, n_inducing)
-        return self._finish_sparse(run.optimum, n_inducing)
+            with step("learning from minibatches"):
+                return self._finish_stochastic(run.optimum, n_inducing)
+        with step("learning with inducing points"):
+            if engine == "stochastic":
+                return self._finish_stochastic(run.optimum, n_inducing)
+            return self._finish_sparse(run.optimum, n_inducing)
 
     def _engine(self) -> str:
         """Return what ``"auto"`` stands for."""
@@ -301,7 +310,7 @@ class Learner(Generic[E]):
             n_inducing,
             tolerance=self.schedule.tolerance,
             seed=self.seed,
-            pace=self.schedule.pace,
+            pace=replace(self.schedule.pace, max_steps=_BATCHES * self.schedule.max_iterations),
         )
         return Learned(
             fitted,

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from oakgp.inference.cholesky import NotPositiveDefiniteError
+from oakgp.progress import step
 
 Array = NDArray[np.float64]
 
@@ -101,12 +102,13 @@ def minimise(
     def note(intermediate_result: OptimizeResult) -> None:
         nonlocal settled
         path.append(float(intermediate_result.fun))
+        progress.advance(1, f"objective {path[-1]:.6g}")
         settled = len(path) > _PATIENCE and path[-1 - _PATIENCE] - path[-1] < _PATIENCE * tolerance
         if settled:
             raise StopIteration
 
     # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
-    with _blas().limit(limits=1):
+    with _blas().limit(limits=1), step("optimising", max_iter, "iterations") as progress:
         result = scipy_minimize(
             recall,
             begin,

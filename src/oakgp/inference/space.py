@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from oakgp.kernels.additive import AdditiveKernel, Parameters
 from oakgp.kernels.categorical import CategoricalKernel
 
 Array = NDArray[np.float64]
+
+# Where effects still have a slope; see `ParameterSpace.awake`.
+_AWAKE_LENGTHSCALE, _AWAKE_SCALE, _AWAKE_ORDER = 1.5, 0.3, 0.1
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,27 @@ class ParameterSpace:
                 diagonal,
             )
         )
+
+    def awake(self, theta: Array) -> Array:
+        """Return the vector with effects that have faded brought back to where they have a slope.
+
+        What few rows do not show ends at long lengthscales and tiny variances, where the bound is
+        flat: many rows could not bring it back. What they do not show either fades again.
+        """
+        parameters = self.unpack(torch.from_numpy(theta))
+        counts = torch.tensor([max(1, c) for c in self.kernel.terms.counts()])
+        orders = parameters.order_variances
+        least = _AWAKE_ORDER / counts.to(orders)
+        least[0] = 0.0
+        moved = self.pack(
+            replace(
+                parameters,
+                lengthscales=parameters.lengthscales.clamp(max=_AWAKE_LENGTHSCALE),
+                scales=parameters.scales.clamp(min=_AWAKE_SCALE),
+                order_variances=orders if self.tied else torch.maximum(orders, least),
+            )
+        )
+        return moved
 
     def log_prior(self, parameters: Parameters) -> Tensor:
         """Return the log density of the priors, up to a constant."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.columns import take_rows
-from oakgp.edits.apply import records_of
+from oakgp.edits.apply import edit_in_words, records_of
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.progress import step
@@ -149,6 +149,7 @@ def _output(
                 "table": None if table is None else table.to_dict(),
                 "slices": slices(model, each.term, features),
                 "words": _words(each, features, table),
+                "edited": edit_in_words(model.posterior, each.term),
             }
         )
     return {

@@ -49,11 +49,18 @@ class PageFeature:
                 "shares": axis.shares.tolist(),
                 "missing": bool(np.isnan(axis.codes).any()),
             }
-        inside = np.clip(axis.sample, axis.low, axis.high)
-        masses, edges = np.histogram(
-            inside, bins=_BINS, range=(axis.low, axis.high), weights=axis.weights
-        )
         distinct = np.unique(axis.sample)
+        few = len(distinct) <= _FEW
+        if few:  # a bar for each value
+            half = 0.2 * float(np.diff(distinct).min(initial=1.0))
+            edges = np.column_stack([distinct - half, distinct + half])
+            masses = np.array([axis.weights[axis.sample == v].sum() for v in distinct])
+        else:
+            inside = np.clip(axis.sample, axis.low, axis.high)
+            masses, ends = np.histogram(
+                inside, bins=_BINS, range=(axis.low, axis.high), weights=axis.weights
+            )
+            edges = np.column_stack([ends[:-1], ends[1:]])
         return {
             "name": axis.name,
             "kind": "number",
@@ -61,7 +68,7 @@ class PageFeature:
             "high": axis.high,
             "whole": bool((axis.sample == np.round(axis.sample)).all()),
             "missing": axis.has_missing,
-            "values": distinct.tolist() if len(distinct) <= _FEW else None,
+            "values": distinct.tolist() if few else None,
             "edges": edges.tolist(),
             "masses": (masses / max(masses.sum(), np.finfo(np.float64).tiny)).tolist(),
             "grid": pack(self.grid, "f8"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oakgp.edits.apply import is_dropped
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.sensitivity.report import SobolIndices, sobol_indices
@@ -90,5 +91,6 @@ def listed_terms(
         (shares.get(term, Listed(term, 0.0)) for term in terms),
         key=lambda each: -(each.share or 0.0),
     )
+    chosen = [each for each in chosen if not is_dropped(model.posterior, each.term)]
     interactions = [each for each in chosen if len(each.term) > 1][:limit]
     return [each for each in chosen if len(each.term) == 1 or each in interactions]

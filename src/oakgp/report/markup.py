@@ -50,7 +50,7 @@ def table(
 ) -> str:
     """Return a table of HTML cells; the first of each row is its heading.
 
-    ``numeric`` are the numbers of the columns that are set to the right.
+    ``numeric`` are the numbers of the columns that are set to the right. Heads may all be empty.
     """
 
     def kind(k: int) -> str | None:
@@ -64,7 +64,8 @@ def table(
         cells += [tag("td", cell, class_=kind(k)) for k, cell in enumerate(others, start=1)]
         body += tag("tr", *cells)
     above = "" if caption is None else tag("caption", text(caption))
-    return tag("table", above, tag("thead", tag("tr", head)), tag("tbody", body), **attributes)
+    top = tag("thead", tag("tr", head)) if any(heads) else ""
+    return tag("table", above, top, tag("tbody", body), **attributes)
 
 
 def finite(value: Any) -> Any:

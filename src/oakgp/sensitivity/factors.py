@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oakgp.ops.layout import Points, Weights
+from oakgp.ops.layout import Points
 from oakgp.posterior import KernelPosterior
-from oakgp.sensitivity.pages import points_of, unit_weights
+from oakgp.sensitivity.pages import OneKernel, one_kernel
 
 _CANDIDATES = 256  # values looked at first: evenly spaced among the distinct ones
 _MOST = 72  # columns; a kernel that needs more is too rough for this
@@ -52,13 +52,13 @@ def factor(posterior: KernelPosterior, values: Tensor, i: int) -> Factor | None:
 
     Equal values are looked at once, so grids cost little.
     """
-    at = posterior.kernel.features[i].coordinates(values)
-    coordinates = torch.cat([at, posterior.features.anchors.x[i]])
-    found, inverse = np.unique(coordinates.cpu().numpy(), return_inverse=True)
+    kernel = one_kernel(posterior, i)
+    column = torch.cat([values, posterior.features.x[i]])
+    found, inverse = np.unique(column.cpu().numpy(), return_inverse=True)
     where = torch.from_numpy(inverse).to(values.device)
-    distinct = points_of(posterior, {i: torch.from_numpy(found).to(values)})
-    diagonal = posterior.kernel.term_diagonal(unit_weights(posterior), (i,), distinct)
-    columns = _columns(posterior, distinct, diagonal, i)
+    distinct = kernel.points(torch.from_numpy(found).to(values))
+    diagonal = kernel.diagonal(distinct)
+    columns = _columns(kernel, distinct, diagonal)
     if columns is None:
         return None
     _, turn = torch.linalg.eigh(columns.T @ columns)
@@ -67,63 +67,53 @@ def factor(posterior: KernelPosterior, values: Tensor, i: int) -> Factor | None:
     return Factor(whole[:, :n], whole[:, n:], diagonal[where[:n]])
 
 
-def _columns(posterior: KernelPosterior, points: Points, diagonal: Tensor, i: int) -> Tensor | None:
+def _columns(kernel: OneKernel, points: Points, diagonal: Tensor) -> Tensor | None:
     """Return F at distinct values of a feature, ``[n, q]``."""
-    unit = unit_weights(posterior)
     scale = float(diagonal.max())
     n = points.n
     start = torch.linspace(0, n - 1, min(n, _CANDIDATES), dtype=torch.float64).round().long()
     start = start.to(diagonal.device)
-    chosen = _pivots(posterior, unit, points.take(start), diagonal[start], i, scale)
-    columns = _projected(posterior, unit, points, points.take(start[chosen]), i)
+    chosen = _pivots(kernel.matrix(points.take(start)), _EXACT * scale)
+    columns = _projected(kernel, points, points.take(start[chosen]))
     left = diagonal - (columns**2).sum(dim=1)
     while float(left.max()) > _ACCEPTED * scale:
         # Some value lies away from all that were looked at, or the kernel is rough.
         if columns.shape[1] >= _MOST:
             return None
         at = left.argmax().reshape(1)
-        cross = posterior.kernel.term_matrix(unit, (i,), points, points.take(at))[:, 0]
+        cross = kernel.matrix(points, points.take(at))[:, 0]
         column = (cross - columns @ columns[at[0]]) / left[at[0]].sqrt()
         columns = torch.cat([columns, column[:, None]], dim=1)
         left = left - column**2
     return columns
 
 
-def _pivots(
-    posterior: KernelPosterior,
-    unit: Weights,
-    points: Points,
-    diagonal: Tensor,
-    i: int,
-    scale: float,
-) -> Tensor:
+def _pivots(gram: Tensor, enough: float) -> Tensor:
     """Return the numbers of the points that explain the others, the most telling first."""
-    gram = posterior.kernel.term_matrix(unit, (i,), points).cpu().numpy()
-    left = diagonal.cpu().numpy().copy()
+    matrix = gram.cpu().numpy()
+    left = matrix.diagonal().copy()
     columns = np.zeros((len(left), min(_MOST, len(left))))
     chosen: list[int] = []
     for k in range(columns.shape[1]):
         at = int(left.argmax())
-        if left[at] <= _EXACT * scale:
+        if left[at] <= enough:
             break
-        columns[:, k] = (gram[:, at] - columns[:, :k] @ columns[at, :k]) / np.sqrt(left[at])
+        columns[:, k] = (matrix[:, at] - columns[:, :k] @ columns[at, :k]) / np.sqrt(left[at])
         left -= columns[:, k] ** 2
         chosen.append(at)
-    return torch.tensor(chosen, dtype=torch.long, device=diagonal.device)
+    return torch.tensor(chosen, dtype=torch.long, device=gram.device)
 
 
-def _projected(
-    posterior: KernelPosterior, unit: Weights, points: Points, pivots: Points, i: int
-) -> Tensor:
+def _projected(kernel: OneKernel, points: Points, pivots: Points) -> Tensor:
     """Return k~(x, pivots) C^-T with C C^T = k~(pivots, pivots), ``[n, q]``."""
     if pivots.n == 0:
         return points.x.new_zeros((points.n, 0))
-    gram = posterior.kernel.term_matrix(unit, (i,), pivots)
+    gram = kernel.matrix(pivots)
     root, info = torch.linalg.cholesky_ex(gram)
     while int(info) > 0:  # the last pivots explain no more than rounding does
         pivots = pivots.take(torch.arange(int(info) - 1, device=gram.device))
         gram = gram[: pivots.n, : pivots.n]
         root, info = torch.linalg.cholesky_ex(gram)
-    cross = posterior.kernel.term_matrix(unit, (i,), points, pivots)
+    cross = kernel.matrix(points, pivots)
     projected: Tensor = torch.linalg.solve_triangular(root, cross.T, upper=False).T
     return projected

@@ -11,6 +11,7 @@ from torch import Tensor
 from oakgp.kernels.terms import Term
 from oakgp.model import Model
 from oakgp.ops.threads import threads_for
+from oakgp.progress import step
 from oakgp.sensitivity.selection import Ranking, rank_terms
 from oakgp.sensitivity.variances import Totals, Variances
 from oakgp.table import Table
@@ -131,7 +132,7 @@ def sobol_indices(
     n_samples, seed
         Of the posterior draws behind the intervals.
     """
-    with threads_for(model.posterior.size):
+    with threads_for(model.posterior.size), step("Sobol indices"):
         return _indices(model, n_terms, min_share, coverage, n_samples, seed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oakgp.checks import check_choice
@@ -55,6 +55,10 @@ class CsvPart(Part):
     kinds: tuple[tuple[str, str], ...]
     roles: Roles
     chunk_rows: int
+
+    def in_chunks_of(self, rows: int) -> CsvPart:
+        """Return the same part in chunks of so many rows."""
+        return replace(self, chunk_rows=rows)
 
     @property
     def label(self) -> str:

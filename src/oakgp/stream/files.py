@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+_PAIR = re.compile(r"(?:^|[/\\])([^/\\=]+)=([^/\\]*)(?=[/\\])")
 
 PathSpec: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -92,3 +96,32 @@ def _identity(name: str) -> list[Any]:
         return [name, info.get("size"), str(info.get("mtime", info.get("created", "")))]
     status = os.stat(name)
     return [os.path.abspath(name), status.st_size, status.st_mtime_ns]
+
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def folder_values(names: Sequence[str]) -> dict[str, list[int | str | None]]:
+    """Return what the folders of files say: ``year=2024/part-0.parquet`` has a column "year".
+
+    Parameters
+    ----------
+    names
+        Names of the files.
+
+    Returns
+    -------
+    dict
+        From each key, named by all files and not the same in all, to the value of every file:
+        whole numbers where all are, else text; None where the folder says that there is none.
+    """
+    found = [dict(_PAIR.findall(name)) for name in names]
+    columns: dict[str, list[int | str | None]] = {}
+    for key in found[0] if found else ():
+        texts = [unquote(pairs[key]) if key in pairs else None for pairs in found]
+        if None in texts or len(set(texts)) == 1:
+            continue
+        values = [None if text == _NO_VALUE else text for text in texts]
+        whole = all(value is None or re.fullmatch(r"-?\d{1,18}", value) for value in values)
+        columns[key] = [int(v) if whole and v is not None else v for v in values]
+    return columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ class IteratorPart(Part):
     roles: Roles
     chunk_rows: int
     n_rows: int | None = field(default=None)
+
+    def in_chunks_of(self, rows: int) -> IteratorPart:
+        """Return the same part in chunks of so many rows."""
+        return replace(self, chunk_rows=rows)
 
     @property
     def label(self) -> str:

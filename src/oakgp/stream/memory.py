@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -44,6 +44,10 @@ class TablePart(Part):
     n_rows: int
     chunk_rows: int
     whole: str = ""
+
+    def in_chunks_of(self, rows: int) -> TablePart:
+        """Return the same part in chunks of so many rows."""
+        return replace(self, chunk_rows=rows)
 
     @property
     def label(self) -> str:

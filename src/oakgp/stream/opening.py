@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oakgp.checks import check_count
@@ -16,7 +17,8 @@ from oakgp.stream.parquet_files import SUFFIXES as PARQUET_SUFFIXES
 from oakgp.stream.parquet_files import parquet_source
 from oakgp.stream.source import Source
 
-CHUNK_ROWS = 1 << 16
+_CHUNK_ROWS = 1 << 16
+_CHUNK_VALUES = 1 << 21  # of wide tables, fewer rows: some chunks are in memory at a time
 
 
 def open_source(
@@ -28,7 +30,7 @@ def open_source(
     offset: Any = None,
     columns: Sequence[str] | None = None,
     target_type: TargetType = "number",
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
     delimiter: str | None = None,
     names: Sequence[str] | None = None,
     types: Mapping[str, str] | None = None,
@@ -50,8 +52,8 @@ def open_source(
         Columns to use as features, in this order; by default all that have no other role.
     target_type : {"number", "label"}
         ``"label"`` for classes.
-    chunk_rows : int
-        Rows of a chunk, at most.
+    chunk_rows : int, optional
+        Rows of a chunk, at most; by default 65,536, fewer for tables of more than 32 columns.
     delimiter : str, optional
         Of a CSV file; by default a comma, or a tab where the name says ``.tsv``.
     names : sequence of str, optional
@@ -65,7 +67,8 @@ def open_source(
     Source
         The parts, with nothing read yet but names, types and sizes.
     """
-    check_count("chunk_rows", chunk_rows, 1)
+    if chunk_rows is not None:
+        check_count("chunk_rows", chunk_rows, 1)
     given = {"target": target, "weight": weight, "exposure": exposure, "offset": offset}
     by_name = {role: value for role, value in given.items() if isinstance(value, str)}
     roles = Roles(
@@ -79,8 +82,10 @@ def open_source(
             "function that returns a new one each time"
         )
     arrays = [None if role in by_name else value for role, value in given.items()]
+    rows = chunk_rows or _CHUNK_ROWS
     if not (is_path(data) or callable(data)):
-        return table_source(data, roles, Beside(*arrays), chunk_rows)
+        source = table_source(data, roles, Beside(*arrays), rows)
+        return source if chunk_rows else _fitting(source)
     for role, array in zip(given, arrays, strict=True):
         if array is not None:
             raise TypeError(
@@ -88,10 +93,23 @@ def open_source(
                 f"iterator, not {type(array).__name__}"
             )
     if callable(data) and not is_path(data):
-        return iterator_source(data, roles, chunk_rows)
-    if _is_csv(data):
-        return csv_source(data, roles, chunk_rows, delimiter=delimiter, names=names, types=types)
-    return parquet_source(data, roles, chunk_rows)
+        source = iterator_source(data, roles, rows)
+    elif _is_csv(data):
+        source = csv_source(data, roles, rows, delimiter=delimiter, names=names, types=types)
+    else:
+        source = parquet_source(data, roles, rows)
+    return source if chunk_rows else _fitting(source)
+
+
+def _fitting(source: Source) -> Source:
+    """Return a source whose chunks have as many rows as suit its columns."""
+    rows = chunk_rows_for(len(source.names))
+    return replace(source, parts=[part.in_chunks_of(rows) for part in source.parts])
+
+
+def chunk_rows_for(n_columns: int) -> int:
+    """Return how many rows of a table make a chunk."""
+    return min(max(_CHUNK_VALUES // max(n_columns, 1), 1 << 10), _CHUNK_ROWS)
 
 
 def _is_csv(data: Any) -> bool:

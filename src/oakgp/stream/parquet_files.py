@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oakgp.stream.chunk import Chunk, Roles, read_chunk
-from oakgp.stream.files import PathSpec, identity, list_files, open_binary
+from oakgp.stream.files import PathSpec, folder_values, identity, list_files, open_binary
 from oakgp.stream.place import Place
 from oakgp.stream.source import Part, Source
 
@@ -28,18 +28,28 @@ class ParquetPart(Part):
         Numbers of the row groups.
     first_rows
         Number, in the file, of the first row of each group.
+    sizes
+        Rows of each group.
     columns
         Columns to read, in this order.
     roles, chunk_rows
         As of `oakgp.stream.open_source`.
+    constants
+        Columns that the file's folder tells, and their value in all rows.
     """
 
     file: str
     groups: tuple[int, ...]
     first_rows: tuple[int, ...]
+    sizes: tuple[int, ...]
     columns: tuple[str, ...]
     roles: Roles
     chunk_rows: int
+    constants: tuple[tuple[str, int | str | None], ...] = ()
+
+    def in_chunks_of(self, rows: int) -> ParquetPart:
+        """Return the same part in chunks of so many rows."""
+        return replace(self, chunk_rows=rows)
 
     @property
     def label(self) -> str:
@@ -51,6 +61,8 @@ class ParquetPart(Part):
         import pyarrow as pa
 
         with open_parquet(self.file) as file:
+            if file.num_row_groups <= self.groups[-1]:
+                self._check_length(self.groups[-1], 0)
             for group, first_row in zip(self.groups, self.first_rows, strict=True):
                 label = f"{self.file}, row group {group}"
                 batches = file.iter_batches(
@@ -59,8 +71,19 @@ class ParquetPart(Part):
                 row = first_row
                 for batch in _readable(batches, label):
                     table = pa.Table.from_batches([batch]).select(list(self.columns))
+                    for name, value in self.constants:
+                        table = table.append_column(name, pa.array([value] * batch.num_rows))
                     yield read_chunk(table, self.roles, Place(label, row))
                     row += batch.num_rows
+                self._check_length(group, row - first_row)
+
+    def _check_length(self, group: int, n_rows: int) -> None:
+        expected = self.sizes[self.groups.index(group)]
+        if n_rows != expected:
+            raise ValueError(
+                f"{self.file}, row group {group} has {n_rows} rows, and had {expected} when it "
+                "was opened: the file was changed meanwhile; open the source again"
+            )
 
 
 def open_parquet(name: str) -> Any:
@@ -86,30 +109,32 @@ def parquet_source(spec: PathSpec, roles: Roles, chunk_rows: int) -> Source:
     total = 0
     first: tuple[str, dict[str, str | None]] | None = None
     features: tuple[str, ...] = ()
-    for name in files:
+    folders = folder_values(files)
+    for k, name in enumerate(files):
         with open_parquet(name) as file:
             schema = file.schema_arrow
             if first is None:
                 index = _index_columns(schema)
                 kept = [column for column in schema.names if column not in index]
-                features = roles.features(kept)
-            columns = (*features, *roles.not_features)
+                folders = {key: folders[key] for key in folders if key not in schema.names}
+                features = roles.features([*kept, *folders])
+            used = (*features, *roles.not_features)
+            columns = tuple(column for column in used if column not in folders)
+            constants = tuple((key, folders[key][k]) for key in folders if key in used)
             families = _families(name, schema, columns)
             if first is None:
                 first = (name, families)
             _check_same(first, (name, families))
             sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
-        parts += _parts(name, sizes, columns, roles, chunk_rows)
+        parts += _parts(ParquetPart(name, (), (), (), columns, roles, chunk_rows, constants), sizes)
         total += sum(sizes)
     if total == 0:
         raise ValueError(f"{_named(files)} hold no row; at least one is needed")
     return Source(parts, roles, features, True, total, identity(files))
 
 
-def _parts(
-    name: str, sizes: Sequence[int], columns: tuple[str, ...], roles: Roles, chunk_rows: int
-) -> Iterator[ParquetPart]:
-    """Group consecutive row groups until a part has about a million rows."""
+def _parts(whole: ParquetPart, sizes: Sequence[int]) -> Iterator[ParquetPart]:
+    """Group consecutive row groups of a file until a part has about a million rows."""
     row, groups, rows = 0, [], []
     held = 0
     for group, size in enumerate(sizes):
@@ -118,7 +143,12 @@ def _parts(
             rows.append(row)
             row, held = row + size, held + size
         if groups and (held >= _PART_ROWS or group == len(sizes) - 1):
-            yield ParquetPart(name, tuple(groups), tuple(rows), columns, roles, chunk_rows)
+            yield replace(
+                whole,
+                groups=tuple(groups),
+                first_rows=tuple(rows),
+                sizes=tuple(sizes[g] for g in groups),
+            )
             groups, rows, held = [], [], 0
 
 

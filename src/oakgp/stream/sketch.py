@@ -42,7 +42,7 @@ class Limits:
     def for_columns(cls, n_columns: int, sample_rows: int) -> Limits:
         """Return limits that keep the memory of a sketch at about 100 MB."""
         cells = _CELLS // max(n_columns, 1)
-        return cls(min(max(cells, 1 << 12), 1 << 15), 1 << 20, sample_rows)
+        return cls(min(max(cells, 1 << 12), 1 << 15), 1 << 18, sample_rows)
 
 
 @dataclass

@@ -19,6 +19,10 @@ class Part(ABC):
     """A piece of a source that can be read by itself, on any machine that reaches its data."""
 
     @abstractmethod
+    def in_chunks_of(self, rows: int) -> Part:
+        """Return the same part in chunks of so many rows."""
+
+    @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
         """Read the chunks of the part, from its first row to its last."""
 

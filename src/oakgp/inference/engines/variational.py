@@ -133,6 +133,8 @@ class Variational:
     ) -> tuple[Fitted, learning.Outcome]:
         """Go on from a vector with minibatches of these rows; return the posterior given all.
 
+        Effects that had faded on fewer rows are brought back first (`ParameterSpace.awake`).
+
         Parameters
         ----------
         theta
@@ -157,10 +159,14 @@ class Variational:
             lambda latent: self.prior_density(latent.distinct[0]),
             self.limits(),
         )
+        size = (len(theta) - len(self.parameters)) // self._n_kernels
+        blocks = np.split(theta, [size * (k + 1) for k in range(self._n_kernels)])
+        awake = [self.space.awake(block) for block in blocks[:-1]]
+        begin = np.concatenate([*awake, blocks[-1]])
         found = learning.learn(
             model,
             self.observations,
-            tensor_like(theta, self.observations.y),
+            tensor_like(begin, self.observations.y),
             choose,
             tolerance=tolerance,
             seed=seed,

@@ -42,7 +42,8 @@ class Adam:
         rate = self.rate / (1.0 + self.n_steps / self.patience) ** 0.5
         moved = theta + rate * first / (second.sqrt() + _TINY)
         low, high = theta.new_tensor(self.limits).T
-        return moved.clamp(low, high)
+        inside: Tensor = moved.clamp(low, high)
+        return inside
 
     def restart(self, rate: float) -> None:
         """Forget the gradients seen and go on with another rate."""

@@ -6,10 +6,11 @@ parameters and those that the batch alone, scaled to all rows, asks for (Hoffman
     B <- (1 - rho) B + rho (I + s V S V^T),
 
 and the hyperparameters by a step of Adam at the q before. With rho = 1 / t all batches seen would
-count alike; those seen under older hyperparameters are worth less, so rho has a lower limit, which decays
-as the steps of Adam do. There is nothing to tune: a step that does not raise the batch's own bound is halved; the bound of a fixed
-sample of rows, smoothed over its last readings, ends the run when it no longer rises; and when it
-falls, the run goes back to where that was best, with half the rate.
+count alike; those seen under older hyperparameters are worth less, so rho has a lower limit, which
+decays as the steps of Adam do. There is nothing to tune: a step that does not raise the batch's own
+bound is halved; the bound of a fixed sample of rows, smoothed over its last readings, ends the run
+when it no longer rises; and when it falls, the run goes back to where that was best, with half the
+rate.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 _SHORTEST = 2.0**-12  # length of a natural-gradient step, below which the batch is passed over
 _ROUNDING = 1e-12  # of the bound
-_FALL = 0.02  # nats a row by which the sample's bound may fall short of its best before a restart
+_FALL = 0.02  # nats a row (or a share of the bound, if that is large): more is a fall
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Climb:
                 if not lost and n_steps % pace.window and n_steps < pace.max_steps:
                     continue
                 value = -math.inf if lost else self.reading()
-                if not value >= best_value - _FALL:
+                if _fell(value, best_value):
                     n_restarts += 1
                     log.info("batch %d: the bound fell to %g; going back", n_steps, value)
                     self.state, self.trust = best, 0.5 * self.trust
@@ -213,9 +214,8 @@ class Climb:
                 settled = since > 2 and _smoothed_gain(path) < pace.gain
                 if not renewed and (settled or n_steps >= pace.max_steps // 2):
                     renewed, since = True, 0
-                    self._renew(choose(self.state.theta))
-                    best, best_value = self.state, self.reading()
-                    path.append(best_value)
+                    path.append(self._renew(choose(self.state.theta), value))
+                    best, best_value = self.state, path[-1]
                 elif settled:
                     done = True
                     break
@@ -231,15 +231,28 @@ class Climb:
         value = bound(current, self.state.latents, n / self.sample.n)
         return (value + float(self.model.log_prior(model))) / n
 
-    def _renew(self, inducing: Tensor) -> None:
-        """Go over to other inducing points, with q as it is there."""
-        model = self.model.at(self.state.theta)
-        old, new = (whitenings(model, z) for z in (self.state.inducing, inducing))
+    def _renew(self, inducing: Tensor, before: float) -> float:
+        """Go over to other inducing points, with q as it is there, and return the new reading.
+
+        Where they cannot hold what the present ones do, and the bound would fall from ``before``,
+        these are kept.
+        """
+        old_state = self.state
+        model = self.model.at(old_state.theta)
+        old, new = (whitenings(model, z) for z in (old_state.inducing, inducing))
         numbers = model.distinct[1]
-        latents = tuple(
-            q.seen_from(old[k], new[k]) for q, k in zip(self.state.latents, numbers, strict=True)
-        )
-        self.state = replace(self.state, inducing=inducing, latents=latents)
+        try:
+            latents = tuple(
+                q.seen_from(old[k], new[k]) for q, k in zip(old_state.latents, numbers, strict=True)
+            )
+            self.state = replace(old_state, inducing=inducing, latents=latents)
+            value = self.reading()
+        except NotPositiveDefiniteError:
+            value = -math.inf
+        if not _fell(value, before):
+            return value
+        self.state = old_state
+        return before
 
     def _follow(self, rows: Tensor, learn: bool) -> bool:
         """Take the steps of one batch; return False when there is no way on from here."""
@@ -309,6 +322,11 @@ class Climb:
                 return trial
             length *= 0.5
         return latents
+
+
+def _fell(value: float, best: float) -> bool:
+    """Return whether a reading is so far below the best one that it is no noise."""
+    return not math.isfinite(value) or value < best - _FALL * max(1.0, abs(best))
 
 
 def _smoothed_gain(path: Sequence[float]) -> float:

@@ -96,15 +96,14 @@ class Passes:
         value, converged, n_passes = 0.0, False, 0
         total = max_passes * len(self.batches)
         with progress_step("conditioning on all rows", total, "batches") as progress:
-            for n_passes in range(1, max_passes + 1):
+            while n_passes < max_passes and not converged:
+                n_passes += 1
                 value, gain, whole = 0.0, 0.0, True
                 for k in range(len(self.batches)):
                     expected, raised, full = self._visit(k)
                     value, gain, whole = value + expected, gain + raised, whole and full
                     progress.advance(1)
                 converged = gain < tolerance and whole
-                if converged:
-                    break
         value -= sum(float(q.divergence()) for q in self.latents)
         return Conditioned(self.latents, value, converged, n_passes)
 

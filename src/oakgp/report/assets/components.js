@@ -29,11 +29,11 @@
   const curve = (feature, component, effect) => {
     const x = spots(feature), found = OAK.over(component, [x]), y = found.mean, sd = found.sd;
     const ink = colour("accent");
-    const middles = feature.edges.slice(1).map((e, k) => (e + feature.edges[k]) / 2);
+    const middles = feature.edges.map(([low, high]) => (low + high) / 2);
     const traces = [
       {
-        x: middles, y: feature.masses, type: "bar", marker: { color: colour("hist") },
-        customdata: feature.masses.map((m, k) => `${percent(m)} of the rows from ${number(feature.edges[k])} to ${number(feature.edges[k + 1])}`),
+        x: middles, y: feature.masses, type: "bar", width: feature.edges.map(([low, high]) => high - low), marker: { color: colour("hist") },
+        customdata: feature.masses.map((m, k) => `${percent(m)} of the rows ` + (feature.values ? `at ${number(feature.values[k])}` : `from ${number(feature.edges[k][0])} to ${number(feature.edges[k][1])}`)),
         hovertemplate: "%{customdata}<extra></extra>",
       },
       {
@@ -236,6 +236,7 @@
       const interval = component.low === null ? "" : ` (90% interval ${percent(component.low)} to ${percent(component.high)})`;
       parts.push(make("p", { class: "share" }, `${percent(component.share)} of the variance${interval}`));
     }
+    if (component.edited) parts.push(make("p", {}, make("strong", {}, `Edited by hand: ${component.edited}.`)));
     if (component.words) parts.push(make("p", {}, component.words));
     if (!component.table && !component.slices) {
       parts.push(make("p", { class: "note" }, "Not drawn: too many features or levels."));

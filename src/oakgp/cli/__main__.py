@@ -1,0 +1,5 @@
+"""``python -m oakgp.cli``."""
+
+from oakgp.cli import main
+
+main()
