@@ -17,12 +17,16 @@ from oakgp.sensitivity import sobol_totals
 #: Names that ``engine=`` accepts.
 ENGINES = ("auto", "exact", "sparse", "stochastic", "basis")
 
+#: Highest order and inducing points where orders above 3 matter.
+DEEPEST = 8
+DEEP_INDUCING = 1500
+
 _KERNEL_ROWS = 10_000  # up to here regression takes the kernel engine
 _KERNEL_ROWS_OTHER = 3000  # and so do other likelihoods, whose evidence costs several times that
 _PROBE_ROWS = 800
 _PROBE_ITERATIONS = 25
 _PROBE_FEATURES = 40
-_DEEP = 0.15  # share of the variance in orders above 3 from which they are said to matter
+_DEEP = 0.06  # share of the variance in orders above 3 from which they are said to matter
 _DEEP_ROWS = 200_000  # with more, inducing points see too little of the data
 _DEVICE_EXACT_ROWS = 40_000
 
@@ -37,10 +41,14 @@ class Choice:
         ``"exact"``, ``"sparse"``, ``"stochastic"`` or ``"basis"``.
     reason
         In words.
+    deep
+        Whether orders above 3 matter: then the kernel gets all of them up to `DEEPEST`, and more
+        inducing points.
     """
 
     engine: str
     reason: str
+    deep: bool = False
 
 
 def choose_by_size(
@@ -119,5 +127,5 @@ def choose_by_probe(learner: Learner[Regression], device: str, max_order: int | 
         )
     why = f"{100 * deep:.0f}% of the variance that a probe found lies in orders above {MAX_ORDER}"
     if device == "cuda" and n <= _DEVICE_EXACT_ROWS:
-        return Choice("exact", why + ", and the GPU holds all rows")
-    return Choice("sparse", why)
+        return Choice("exact", why + ", and the GPU holds all rows", deep=True)
+    return Choice("sparse", why, deep=True)

@@ -18,7 +18,14 @@ from oakgp.basis.fit import BasisSchedule
 from oakgp.basis.model import fit_basis
 from oakgp.basis.rows import InMemory, Rows
 from oakgp.checks import check_choice, check_count
-from oakgp.engine_choice import ENGINES, Choice, choose_by_probe, choose_by_size
+from oakgp.engine_choice import (
+    DEEP_INDUCING,
+    DEEPEST,
+    ENGINES,
+    Choice,
+    choose_by_probe,
+    choose_by_size,
+)
 from oakgp.facts import basis_facts, gather_facts
 from oakgp.inference.data import TrainingData, collapse, merge_rows
 from oakgp.inference.engines import Regression, Variational
@@ -255,6 +262,12 @@ def _feature_names(columns: Sequence[ModelColumn]) -> list[str]:
 def _kernel_model(task: _Task, choice: Choice) -> Model:
     """Fit the exact or the sparse engine."""
     options, problem = task.options, task.problem
+    if choice.deep:
+        options = replace(
+            options,
+            max_order=min(task.encoded.shape[1], DEEPEST),
+            n_inducing=max(options.n_inducing, DEEP_INDUCING),
+        )
     learners: list[tuple[Any, list[ModelColumn], Learner[Any], Run | None]] = []
     flows = task.flows
     for flow in flows:
@@ -299,7 +312,7 @@ def _probed(task: _Task) -> Choice:
     if problem.likelihood is not None:
         return Choice("basis", f"{task.n_rows:,} rows are many")
     columns = task.columns(task.flows[0])
-    deep = replace(options, max_order=min(len(columns), 8))
+    deep = replace(options, max_order=min(len(columns), DEEPEST))
     learner = _learner(columns, transform(columns, task.encoded), problem, deep)
     return choose_by_probe(learner, options.torch_device, options.max_order)
 

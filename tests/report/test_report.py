@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import time
 from html.parser import HTMLParser
@@ -216,6 +217,11 @@ def test_without_plotly_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ImportError, match=r'pip install "oakgp\[report\]"'):
         regressor().report(tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reports_need_no_matplotlib() -> None:
+    code = "import sys; sys.modules['matplotlib'] = None; import oakgp.report.collect, oakgp.edits"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_old_report_stays_until_the_new_one_is_complete(tmp_path: Path) -> None:

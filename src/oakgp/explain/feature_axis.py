@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oakgp.columns import as_text
-from oakgp.explain.style import MISSING, rounded
+from oakgp.explain.numbers import MISSING, rounded
 from oakgp.kernels import CategoricalKernel, Periodic
 from oakgp.model import Model
 from oakgp.model_columns import ModelColumn

@@ -10,6 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import Formatter, MaxNLocator
 from numpy.typing import NDArray
 
+from oakgp.explain.numbers import MISSING as MISSING
+from oakgp.explain.numbers import number_texts as number_texts
+from oakgp.explain.numbers import rounded as rounded
 from oakgp.model import JOINER
 
 Array = NDArray[np.float64]
@@ -56,8 +59,6 @@ DIVERGING = "RdBu_r"
 
 #: Mantissas of the distance between ticks.
 STEPS = [1, 2, 2.5, 5, 10]
-
-MISSING = "missing"
 
 
 def literal(text: object, limit: int | None = None) -> str:
@@ -112,28 +113,6 @@ def term_text(label: str, limit: int) -> str:
     return JOINER.join(literal(name, longest) for name in names)
 
 
-def number_texts(values: Sequence[float] | Array) -> list[str]:
-    """Return numbers as short as they can be told apart: ``0.25``, ``−3``, ``1.5e6``."""
-    numbers = np.asarray(values, dtype=np.float64)
-    distinct = np.unique(numbers)
-    largest = float(np.abs(distinct).max(initial=0.0))
-    step = float(np.diff(distinct).min(initial=largest))
-    kind = "f" if largest == 0 or 1e-4 <= largest < 1e6 else "e"
-    for digits in range(13):
-        texts = [f"{v:.{digits}{kind}}" for v in numbers]
-        if all(abs(float(t) - v) <= 1e-3 * step for t, v in zip(texts, numbers, strict=True)):
-            break
-    return [_tidy(text) for text in texts] if len(numbers) else []
-
-
-def _tidy(text: str) -> str:
-    mantissa, _, exponent = text.partition("e")
-    if exponent:
-        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    tidy = f"{mantissa}e{int(exponent)}" if exponent else mantissa
-    return "0" if float(text) == 0 and exponent else tidy.replace("-", "\N{MINUS SIGN}")
-
-
 class Numbers(Formatter):
     """Labels of ticks without an offset or a factor apart, which would lie over other labels."""
 
@@ -144,11 +123,6 @@ class Numbers(Formatter):
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         """Return the labels of all ticks of an axis."""
         return number_texts(values)
-
-
-def rounded(value: float) -> str:
-    """Return a number with three digits."""
-    return number_texts([float(f"{value:.3g}")])[0]
 
 
 def percent(share: float) -> str:
