@@ -120,7 +120,7 @@ def basis_facts(
         engine="basis",
         n_rows=n_rows,
         n_distinct=n_rows,
-        log_evidence=fit.state.value,
+        log_evidence=fit.log_evidence,
         evidence_rows=n_rows,
         converged=fit.state.converged,
         n_evaluations=fit.state.evaluations,

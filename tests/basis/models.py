@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tests.references import measure_cases, mixed_features, random_rows, tensor
 
 from oakgp.basis.functions import FeatureBasis, feature_basis
-from oakgp.basis.layout import BasisLayout, term_columns
-from oakgp.basis.prior import BasisParameters
+from oakgp.basis.layout import BasisLayout, TermColumns, rough_columns, term_columns
+from oakgp.basis.prior import BasisParameters, n_rough
 from oakgp.kernels import SquaredExponential
 from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.kernels.constrained import Feature
@@ -35,14 +35,26 @@ def plain_features(d: int, seed: int = 0) -> tuple[Feature, ...]:
 
 
 def layout_of(
-    features: Sequence[Feature], terms: Sequence[Term], m: int = 5, columns: int = 6
+    features: Sequence[Feature],
+    terms: Sequence[Term],
+    m: int = 5,
+    columns: int = 6,
+    rough: int = 0,
 ) -> BasisLayout:
-    bases = tuple(feature_basis(feature, 0.5, m) for feature in features)
-    return BasisLayout(bases, tuple(term_columns(bases, u, columns) for u in terms))
+    """A basis; every second main effect has rough functions."""
+    bases = tuple(feature_basis(feature, 0.5, m, rough) for feature in features)
+    blocks = []
+    for u in terms:
+        block = term_columns(bases, u, columns)
+        if len(u) == 1 and u[0] % 2 == 0:
+            more = rough_columns(bases, u[0]).index
+            block = TermColumns(u, torch.cat([block.index, more]))
+        blocks.append(block)
+    return BasisLayout(bases, tuple(blocks))
 
 
 def mixed_layout() -> BasisLayout:
-    return layout_of(mixed_features(), TERMS)
+    return layout_of(mixed_features(), TERMS, rough=4)
 
 
 def parameters_of(layout: BasisLayout, seed: int = 0, noise: float = 0.1) -> BasisParameters:
@@ -50,7 +62,11 @@ def parameters_of(layout: BasisLayout, seed: int = 0, noise: float = 0.1) -> Bas
     rng = np.random.default_rng(seed)
     lengthscales = [1.0 if b.is_categorical else rng.uniform(0.4, 1.5) for b in layout.bases]
     variances = rng.uniform(0.3, 1.9, len(layout.terms))
-    return BasisParameters(tensor(variances), tensor(lengthscales), tensor(noise))
+    rough = np.zeros(layout.n_features)
+    for block in layout.blocks:
+        if n_rough(layout, block):
+            rough[block.term[0]] = rng.uniform(0.2, 0.9)
+    return BasisParameters(tensor(variances), tensor(lengthscales), tensor(noise), tensor(rough))
 
 
 def rows_of_every_sort(n: int, seed: int = 0) -> torch.Tensor:

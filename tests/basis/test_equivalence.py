@@ -75,7 +75,9 @@ def both(kernel: str, seed: int = 0) -> tuple[Problem, torch.Tensor, BasisPoster
     terms = [u for r in (1, 2, 3) for u in combinations(range(d), r)]
     layout = BasisLayout(bases, tuple(term_columns(bases, u, 10**6, tail=-1.0) for u in terms))
     variances = [float(orders[len(u)] * np.prod(scales[list(u)])) for u in layout.terms]
-    own = BasisParameters(tensor(variances), tensor(lengthscales), tensor(NOISE))
+    own = BasisParameters(
+        tensor(variances), tensor(lengthscales), tensor(NOISE), torch.zeros(d).double()
+    )
     (solution,) = solve(layout, [gather(layout, x, y, weights)], [own])
     posterior = BasisPosterior(layout, own, solution.mean, solution.root, NOISE)
     return problem, weights, posterior

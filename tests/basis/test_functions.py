@@ -8,7 +8,7 @@ import torch
 from tests.basis.models import category, lookup
 from tests.references import kernel_cases, kernel_values, measure_cases, tensor
 
-from oakgp.basis.functions import TAIL, FeatureBasis, constrained_matrix, feature_basis
+from oakgp.basis.functions import TAIL, FeatureBasis, feature_basis
 from oakgp.kernels import SquaredExponential
 from oakgp.kernels.constrained import Feature
 from oakgp.measures import MEASURES as MEASURE_CLASSES
@@ -40,6 +40,36 @@ def test_functions_are_orthonormal_with_mean_zero(kernel: str, measure: str) -> 
     assert basis.knows_missing == ("missing" in measure)
     check_orthonormal(basis)
     assert bool((basis.eigenvalues[1:] <= basis.eigenvalues[:-1]).all())
+
+
+@pytest.mark.parametrize("measure", ["empirical with missing", "uniform", "quantile nodes"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rough_functions_are_orthonormal_to_each_other_and_to_the_smooth(
+    kernel: str, measure: str
+) -> None:
+    feature = Feature("x", KERNELS[kernel], MEASURES[measure])
+    smooth, basis = feature_basis(feature, 0.4, 6), feature_basis(feature, 0.4, 6, 9)
+    assert basis.n_smooth == smooth.size == 6
+    assert basis.size == 6 + (0 if kernel == "periodic" else 9)
+    check_orthonormal(basis)
+    assert torch.equal(basis.table[:, :6], smooth.table)
+    assert bool((basis.rough_values[1:] <= basis.rough_values[:-1]).all())
+    # They are the part of a rough process that the constant and the smooth functions lack.
+    nodes, p = atoms_of(basis).numpy(), basis.mass.numpy()
+    k = kernel_values(KERNELS["matern12"], nodes, nodes, 0.4)
+    k = k - np.outer(k @ p, k @ p) / (p @ k @ p)
+    values = basis.values(atoms_of(basis))[6:].numpy() * p
+    np.testing.assert_allclose(
+        values @ k @ values.T, np.diag(basis.rough_values.numpy()), atol=1e-9
+    )
+
+
+def test_categories_and_few_values_have_no_more_functions_than_values() -> None:
+    assert feature_basis(category(3, True, (0.5, 0.2, 0.2, 0.1)), 0.4, 9, 9).size == 3
+    few = Empirical((0.0, 1.0, 2.5, NAN), (0.3, 0.3, 0.3, 0.1))
+    basis = feature_basis(Feature("x", SquaredExponential(), few), 0.4, 9, 9)
+    assert basis.size == 3
+    check_orthonormal(basis)
 
 
 @pytest.mark.parametrize("measure", ["empirical with missing", "gaussian", "quantile nodes"])
@@ -76,7 +106,9 @@ def test_all_functions_together_are_the_kernel(kernel: str) -> None:
     feature = Feature("x", KERNELS[kernel], MEASURES["empirical with missing"])
     basis = feature_basis(feature, 0.3, 10_000)
     values = basis.values(atoms_of(basis))
-    truth = constrained_matrix(basis._on(atoms_of(basis)), atoms_of(basis), tensor(0.3))
+    nodes, p = atoms_of(basis).numpy(), basis.mass.numpy()
+    k = kernel_values(feature.kernel, nodes, nodes, 0.3)
+    truth = tensor(k - np.outer(k @ p, k @ p) / (p @ k @ p))
     found = (values.T * basis.eigenvalues) @ values
     lost = float(((truth - found).diagonal() * basis.mass).sum())
     assert lost > -1e-12

@@ -21,7 +21,7 @@ from tests.references import mixed_features, random_rows, tensor
 
 from oakgp.basis.layout import BasisLayout, design, term_columns
 from oakgp.basis.passes import CompiledBasis
-from oakgp.basis.prior import prior_blocks
+from oakgp.basis.prior import n_rough, prior_blocks
 
 
 def compiled_design(layout: BasisLayout, x: torch.Tensor) -> torch.Tensor:
@@ -131,9 +131,17 @@ def test_prior_blocks_are_products_of_single_priors() -> None:
     for own, block, variance in zip(
         layout.blocks, blocks[1:], parameters.variances[1:], strict=True
     ):
-        for r, left in enumerate(own.index.tolist()):
-            for c, right in enumerate(own.index.tolist()):
+        smooth = own.index[: own.size - n_rough(layout, own)].tolist()
+        for r, left in enumerate(smooth):
+            for c, right in enumerate(smooth):
                 truth = float(variance)
                 for i, a, b in zip(own.term, left, right, strict=True):
                     truth *= float(singles[i][a, b])
                 assert float(block[r, c]) == pytest.approx(truth, rel=1e-12, abs=1e-14)
+
+        count = len(smooth)
+        assert not bool(block[count:, :count].any())
+        if count < own.size:
+            (i,) = own.term
+            rough = layout.bases[i].rough_values * parameters.rough[i]
+            torch.testing.assert_close(block[count:, count:], torch.diag(rough))

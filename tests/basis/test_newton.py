@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from tests.basis.models import Array, layout_of, plain_features
+from tests.basis.test_evidence import log_density
 from tests.likelihoods.cases import CASES
 from tests.references import random_rows, tensor
 
@@ -127,6 +128,29 @@ def test_gaussian_rows_by_passes_are_those_of_one_regression() -> None:
     one = learner.run(InMemory(rows), replace(begin, parameters=(noise,)), 1)
     # The optimiser's vector is rounded to three decimals, the likelihood's parameter is not.
     np.testing.assert_allclose(one.weights, state.weights, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["poisson", "softmax", "gaussian"])
+def test_laplaces_evidence_is_the_second_order_integral(name: str) -> None:
+    p = problem(name)
+    state = p.fitted(200)
+    solutions = solve(LAYOUT, state.data, state.parameters)
+    _, density = learn.collect(InMemory(p.rows), LAYOUT, p.working, state.weights)
+    truth = float(p.objective(state, state.weights))
+    for solution, factors in zip(
+        solutions, prior_factors(LAYOUT, state.parameters), strict=True
+    ):  # log of sqrt(|covariance| / |prior|)
+        truth += float(torch.logdet(solution.root.T @ solution.root)) / 2
+        truth -= float(torch.logdet(torch.block_diag(*factors)))
+    found = learn.laplace_evidence(density, solutions, state.weights)
+    assert found == pytest.approx(truth, rel=1e-6)
+    if name == "gaussian":  # exact, then
+        z = (p.rows.y - p.rows.offset - p.levels[0]).numpy()
+        phi, noise = design(LAYOUT, p.rows.x).numpy(), float(p.parameters[0])
+        prior = torch.block_diag(*prior_factors(LAYOUT, state.parameters)[0]).numpy()
+        marginal = phi.T @ prior @ prior.T @ phi + np.diag(noise / p.rows.w.numpy())
+        exact = log_density(z, marginal, p.rows.w.numpy(), noise)
+        assert found == pytest.approx(exact, rel=1e-6)
 
 
 # Rows that are hard on Newton's method.

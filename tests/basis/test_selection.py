@@ -12,13 +12,22 @@ import torch
 from tests.basis.models import layout_of, plain_features
 from tests.references import random_rows, tensor
 
+from oakgp.basis import screen
 from oakgp.basis.evidence import Solution, block_factors
 from oakgp.basis.fit import BasisFit, BasisFitter, BasisSchedule
 from oakgp.basis.functions import feature_basis
 from oakgp.basis.layout import BasisLayout, design, term_columns
 from oakgp.basis.rows import InMemory, Rows
 from oakgp.basis.screen import gains
-from oakgp.basis.selection import Budget, main_layout, refined, tail_shares, with_pairs
+from oakgp.basis.selection import (
+    Budget,
+    Screen,
+    main_layout,
+    refined,
+    tail_shares,
+    with_pairs,
+    with_rough,
+)
 from oakgp.basis.statistics import statistics
 from oakgp.basis.working import GaussianWorking
 from oakgp.kernels.terms import Term, term_set
@@ -45,6 +54,7 @@ def found(
     max_order: int = 3,
     columns: int = 300,
     interactions: int | None = None,
+    schedule: BasisSchedule | None = None,
 ) -> BasisFit:
     allowed = term_set(D, max_order, forbidden=forbidden, forced=forced)
     budget = Budget(columns=columns, main=8, pair=8, triple=8, interactions=interactions)
@@ -54,7 +64,7 @@ def found(
         allowed=allowed.__contains__,
         forced=forced,
         max_order=max_order,
-        schedule=BasisSchedule(budget=budget),
+        schedule=schedule or BasisSchedule(budget=budget),
         unit=1.0,
         seed=0,
         device="cpu",
@@ -146,11 +156,9 @@ def test_gains_are_log_evidence_over_that_of_no_term(order: int) -> None:
     weights = tensor(rng.uniform(0.0, 2.0, 200) * (rng.random(200) > 0.1))
     terms = list(combinations(range(D), order))[:6]
     noise = 0.4
-    from oakgp.basis import screen
-
-    found_gains = gains(BASES, terms, given.x, given.y, weights, noise)
-    for k, u in enumerate(terms):
-        block = term_columns(BASES, u, screen._COLUMNS)
+    blocks = [term_columns(BASES, u, 10) for u in terms]
+    found_gains = gains(BASES, blocks, given.x, given.y, weights, noise)
+    for k, (u, block) in enumerate(zip(terms, blocks, strict=True)):
         phi = design(BasisLayout(BASES, (block,)), given.x)[1:]
         prior = torch.ones(block.size).double()
         for j, i in enumerate(u):
@@ -167,7 +175,8 @@ def test_gains_are_log_evidence_over_that_of_no_term(order: int) -> None:
 
 def test_the_screen_ranks_the_truth_first() -> None:
     given = rows(1000, lambda x: x[1] * x[2])
-    found_gains = gains(BASES, PAIRS, given.x, given.y, given.w, 0.1)
+    blocks = [term_columns(BASES, u, 10) for u in PAIRS]
+    found_gains = gains(BASES, blocks, given.x, given.y, given.w, 0.1)
     assert PAIRS[int(found_gains.argmax())] == (1, 2)
     others = [g for u, g in zip(PAIRS, found_gains.tolist(), strict=True) if u != (1, 2)]
     assert max(others) < 0.1 * float(found_gains.max())
@@ -177,8 +186,8 @@ def test_the_screen_ranks_the_truth_first() -> None:
 # Steps of the selection, with a screen that is told what to say.
 
 
-def told(values: dict[Term, float]) -> Callable[[Sequence[Term]], torch.Tensor]:
-    return lambda terms: tensor([values.get(u, 0.0) for u in terms])
+def told(values: dict[Term, float]) -> Screen:
+    return lambda blocks: tensor([values.get(block.term, 0.0) for block in blocks])
 
 
 def everything(term: Term) -> bool:
@@ -206,6 +215,29 @@ def test_chance_gains_are_refused_unless_there_is_room_for_all() -> None:
     mains = main_layout(BASES, everything, (), few)
     assert with_pairs(mains, everything, told(gain), few).terms[D + 1 :] == ((2, 4),)
     assert set(with_pairs(mains, everything, told(gain), many).terms[D + 1 :]) == set(PAIRS)
+
+
+def test_rough_functions_go_where_they_are_asked_for_while_there_is_room() -> None:
+    bases = tuple(feature_basis(feature, 0.4, 5, 10) for feature in FEATURES)
+    budget = Budget(columns=2 * (5 * D + 25), main=5)
+    mains = main_layout(bases, everything, (), budget)
+    gain: dict[Term, float] = {(3,): 30.0, (1,): 50.0, (2,): 40.0, (5,): 1.0}
+    for columns, chosen in ((2000, {1, 2, 3}), (3 * (5 * D + 22) // 2, {1, 2}), (40, set())):
+        layout = with_rough(mains, told(gain), replace(budget, columns=columns))
+        assert layout.terms == mains.terms
+        assert {b.term[0] for b in layout.blocks if b.size > 5} == chosen
+        assert all(b.size == 15 for b in layout.blocks if b.term[0] in chosen)
+    assert with_rough(layout_of(FEATURES, [(0,)]), told(gain), budget).size == 6
+
+
+def test_steps_are_fitted_by_rough_functions() -> None:
+    given = rows(2000, lambda x: (x[0] > 0.3).double() + x[1], noise=0.05)
+    budget = Budget(columns=300, main=8, interactions=0)
+    noise = []
+    for rough in (0, 20):
+        schedule = BasisSchedule(budget=replace(budget, rough=rough))
+        noise.append(found(given, schedule=schedule).posteriors[0].noise)
+    assert noise[1] < 0.7 * noise[0]
 
 
 def test_many_main_effects_leave_room_for_interactions() -> None:

@@ -1,9 +1,10 @@
 r"""Log evidence of a basis regression, and its gradient, from the sufficient statistics alone.
 
-With w ~ N(0, Lambda), Lambda block-diagonal over the terms, and noise variance s / weight,
+With w ~ N(0, Lambda), Lambda block-diagonal over the terms, and noise variance s, where a row of
+weight w counts like w equal rows (n is the sum of the weights),
 
     B = I + L^T G L / s,  L L^T = Lambda,  G = Phi^T W Phi,  b = Phi^T W z,
-    log Z = -1/2 [n log 2 pi s - sum log w + log|B| + (z^T W z - |B^-1/2 L^T b|^2 / s) / s].
+    log Z = -1/2 [n log 2 pi s + log|B| + (z^T W z - |B^-1/2 L^T b|^2 / s) / s].
 
 B has eigenvalues of 1 or more, so nothing is lost when a term's variance goes to 0. The gradient by
 a block is 1/2 (v v^T - H), where v = (b - G m) / s and H = (G - G L B^-1 L^T G / s) / s: only its
@@ -97,8 +98,7 @@ class Solution:
         fit = (self.half * self.half).sum() / noise
         log_noise = math.log(2.0 * math.pi * noise)
         value: Tensor = -0.5 * (
-            data.rows * log_noise
-            - data.log_weights
+            data.weight * log_noise
             + 2.0 * self.factor.diagonal().log().sum()
             + (data.square - fit) / noise
         )
@@ -135,7 +135,7 @@ class Solution:
             by_blocks.append(0.5 * (torch.outer(v[span], v[span]) - h))
             effective += float((h * (factor @ factor.T)).sum())
         residual = float(data.square - 2.0 * (data.moment @ mean) + mean @ fitted)
-        by_noise = -0.5 * ((data.rows - effective) / noise - residual / noise**2)
+        by_noise = -0.5 * ((float(data.weight) - effective) / noise - residual / noise**2)
         return by_noise, by_blocks
 
 

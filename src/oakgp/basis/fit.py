@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from oakgp.basis.functions import feature_basis
 from oakgp.basis.layout import BasisLayout, TermColumns
-from oakgp.basis.learn import BasisLearner, State, collect, solve
+from oakgp.basis.learn import BasisLearner, State, collect, laplace_evidence, solve
 from oakgp.basis.passes import moments
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.basis.rows import InMemory, Rows, RowSource
@@ -62,6 +62,11 @@ class BasisSchedule:
     max_iterations: int = 60
     budget: Budget = field(default_factory=Budget)
 
+    def within(self, max_iter: int) -> BasisSchedule:
+        """Return the schedule for the estimators' ``max_iter``: half of it at the end."""
+        most = max(1, max_iter // 2)
+        return replace(self, max_iterations=most, stage_iterations=min(self.stage_iterations, most))
+
 
 @dataclass(frozen=True)
 class BasisFit:
@@ -75,6 +80,9 @@ class BasisFit:
         The last state of the learning.
     sampled
         Rows on which terms and hyperparameters were found.
+    log_evidence
+        Of all rows, without the priors of the hyperparameters; Laplace's approximation of it where
+        rows were expanded.
     jitter
         Relative jitter of the last factorisation.
     screened
@@ -84,6 +92,7 @@ class BasisFit:
     posteriors: tuple[BasisPosterior, ...]
     state: State
     sampled: int
+    log_evidence: float
     jitter: float
     screened: int
 
@@ -144,7 +153,7 @@ class BasisFitter:
         with step("main effects"):
             layout = main_layout(self.bases, self.allowed, self.forced, budget)
             state = self._stage(small, self.learner.begin(layout, None, self.unit))
-            layout = with_rough(layout, self._screen(few, state))
+            layout = with_rough(layout, self._screen(few, state), budget)
             if layout.size > state.layout.size:
                 state = self._stage(small, self.learner.begin(layout, state, self.unit))
         if self.max_order > 1 and budget.interactions != 0:
@@ -233,23 +242,27 @@ class BasisFitter:
         )
 
     def _finish(self, source: RowSource, state: State, sampled: int) -> BasisFit:
-        data = state.data
+        data, density = state.data, 0.0
         if not self.working.linear:
-            data, _ = collect(source, state.layout, self.working, state.weights)
+            data, density = collect(source, state.layout, self.working, state.weights)
         solutions = solve(state.layout, data, state.parameters)
+        if self.working.linear:
+            evidence = sum(float(s.log_evidence) for s in solutions)
+        else:
+            evidence = laplace_evidence(density, solutions, state.weights)
         weights = self.working.stepped(state.weights, torch.stack([s.mean for s in solutions]))
         posteriors = tuple(
             BasisPosterior(
                 state.layout,
                 parameters,
-                mean,
+                mean.clone(),
                 solution.root,
                 float(parameters.noise) if self.working.linear else 0.0,
             )
             for parameters, mean, solution in zip(state.parameters, weights, solutions, strict=True)
         )
         jitter = max(s.jitter for s in solutions)
-        return BasisFit(posteriors, state, sampled, jitter, self.screened)
+        return BasisFit(posteriors, state, sampled, evidence, jitter, self.screened)
 
 
 def _same(left: BasisLayout, right: BasisLayout) -> bool:

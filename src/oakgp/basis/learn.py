@@ -98,7 +98,7 @@ def _collected(
     return tuple(total.statistics() for total in sums), density
 
 
-_FIELDS = ("gram", "moment", "square", "log_weights", "weight")
+_FIELDS = ("gram", "moment", "square", "weight")
 
 
 def _sum_rows(layout: BasisLayout, working: Working, weights: Tensor, rows: Iterable[Rows]) -> Sums:
@@ -214,6 +214,18 @@ def penalty(factors: Sequence[Tensor], weights: Tensor) -> float:
             continue
         white = torch.linalg.solve_triangular(factor, weights[span, None], upper=False)
         total += 0.5 * float((white * white).sum())
+    return total
+
+
+def laplace_evidence(density: float, solutions: Sequence[Solution], weights: Tensor) -> float:
+    """Return log p(y | w) - 1/2 w^T Lambda^-1 w - 1/2 log|B| at weights ``[L, F]``.
+
+    Laplace's approximation of the log evidence, where the weights are those of largest posterior
+    density and ``density`` is their log likelihood.
+    """
+    total = density
+    for solution, own in zip(solutions, weights, strict=True):
+        total -= penalty(solution.factors, own) + float(solution.factor.diagonal().log().sum())
     return total
 
 

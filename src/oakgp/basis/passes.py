@@ -149,7 +149,7 @@ class GramSum:
         size = layout.size + 1
         device = layout.bases[0].table.device if layout.bases else torch.device("cpu")
         self._cuda = device.type == "cuda"
-        self._log_weights, self._weight, self._rows = 0.0, 0.0, 0
+        self._weight, self._rows = 0.0, 0
         if self._cuda:
             self._gram = torch.zeros((size, size), dtype=torch.float64, device=device)
             return
@@ -161,7 +161,6 @@ class GramSum:
     def add(self, x: Tensor, z: Tensor, w: Tensor) -> None:
         """Add rows: encoded ``[d, n]``, responses and weights ``[n]`` (weight 0 is no row)."""
         used = w > 0
-        self._log_weights += float(w[used].log().sum())
         self._weight += float(w.sum())
         self._rows += int(used.sum())
         if self._cuda:
@@ -214,7 +213,6 @@ class GramSum:
             gram[:-1, :-1].contiguous(),
             gram[:-1, -1].contiguous(),
             gram[-1, -1].clone(),
-            number(self._log_weights),
             number(self._weight),
             self._rows,
         )

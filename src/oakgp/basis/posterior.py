@@ -163,6 +163,8 @@ class BasisPosterior(Posterior):
             concerned = torch.stack([unknown[i] for i in u]).any(dim=0)
             product = torch.stack([values[i] for i in u]).prod(dim=0)
             prior = self.parameters.variances[k] * product
+            if len(u) == 1:
+                prior = prior + self.parameters.rough[u[0]]
             yield u, torch.where(concerned, prior, torch.zeros_like(product))
 
 

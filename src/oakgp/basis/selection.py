@@ -87,8 +87,8 @@ def main_layout(
         largest = max(1, min(largest - 1, int(largest * _MAINS * budget.columns / mains)))
 
 
-def with_rough(layout: BasisLayout, screen: Screen) -> BasisLayout:
-    """Return the basis with the rough functions of the main effects that ask for them."""
+def with_rough(layout: BasisLayout, screen: Screen, budget: Budget) -> BasisLayout:
+    """Return the basis with the rough functions of the main effects that ask for them most."""
     mains = [b.term[0] for b in layout.blocks if len(b.term) == 1]
     candidates = [rough_columns(layout.bases, i) for i in mains]
     candidates = [block for block in candidates if block.size]
@@ -96,11 +96,12 @@ def with_rough(layout: BasisLayout, screen: Screen) -> BasisLayout:
         return layout
     gains = screen(candidates)
     least = 2.0 + math.log(len(candidates))
-    chosen = {
-        block.term: block
-        for block, gain in zip(candidates, gains.tolist(), strict=True)
-        if gain > least
-    }
+    room = int(_MAINS * budget.columns) - (layout.size - 1)
+    chosen = {}
+    for k in torch.argsort(gains, descending=True, stable=True).tolist():
+        if float(gains[k]) > least and candidates[k].size <= room:
+            chosen[candidates[k].term] = candidates[k]
+            room -= candidates[k].size
     blocks = [
         TermColumns(b.term, torch.cat([b.index, chosen[b.term].index])) if b.term in chosen else b
         for b in layout.blocks

@@ -21,8 +21,6 @@ class Statistics:
         ``[F]`` Phi^T W z.
     square
         Scalar z^T W z.
-    log_weights
-        Scalar sum of log w over the rows.
     weight
         Scalar sum of w.
     rows
@@ -32,7 +30,6 @@ class Statistics:
     gram: Tensor
     moment: Tensor
     square: Tensor
-    log_weights: Tensor
     weight: Tensor
     rows: int
 
@@ -49,7 +46,6 @@ class Statistics:
             self.gram + sign * other.gram,
             self.moment + sign * other.moment,
             self.square + sign * other.square,
-            self.log_weights + sign * other.log_weights,
             self.weight + sign * other.weight,
             self.rows + sign * other.rows,
         )
@@ -67,7 +63,6 @@ class Statistics:
             self.gram.to(device),
             self.moment.to(device),
             self.square.to(device),
-            self.log_weights.to(device),
             self.weight.to(device),
             self.rows,
         )
@@ -81,7 +76,6 @@ def statistics(phi: Tensor, z: Tensor, w: Tensor) -> Statistics:
         weighted @ phi.T,
         weighted @ z,
         (w * z) @ z,
-        w[used].log().sum(),
         w.sum(),
         int(used.sum()),
     )

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from oakgp.basis.fit import BasisSchedule
 from oakgp.checks import check_choice, check_count, check_directions, check_flag, check_terms
 from oakgp.columns import read_table, take_rows
 from oakgp.component_response import ComponentResponse
@@ -145,6 +146,7 @@ class BaseOAK(
             device=self.device,
             seed=int(seed),
             schedule=Schedule(max_iterations=self.max_iter),
+            basis_schedule=BasisSchedule().within(self.max_iter),
         )
 
     @reports_tasks

@@ -13,6 +13,7 @@ from oakgp.basis.layout import BasisLayout, TermColumns
 from oakgp.basis.posterior import BasisPosterior
 from oakgp.basis.prior import BasisParameters
 from oakgp.export.entries import ModelFileError, count, entry, number, require, term
+from oakgp.kernels.categorical import CategoricalKernel
 from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
 
@@ -80,6 +81,11 @@ def read_layout(
             and table.shape == (len(knots) + 2, len(values))
             and bool((values >= 0).all()),
             f"the table of feature {i} does not fit",
+        )
+        levels = feature.kernel.n_levels if isinstance(feature.kernel, CategoricalKernel) else 0
+        require(
+            not levels or torch.equal(knots, torch.arange(levels).to(knots)),
+            f"the knots of feature {i} are not its levels",
         )
         reference = number(d, "reference")
         require(reference > 0, "a lengthscale is not positive")
