@@ -77,14 +77,14 @@ def make_verdict(model: Model, totals: Totals | None) -> Verdict:
         f"jitter {facts.jitter:g}",
         about_noise,
     ]
-    if facts.reason:
-        lines.insert(1, f"engine chosen because {facts.reason}")
     shares: tuple[float, ...] = ()
     if totals is not None and totals.variance > 0:
         orders = totals.orders[1:] / totals.orders.sum()
         shares = tuple(orders.tolist())
         text = ", ".join(f"order {r}: {100 * s:.1f}%" for r, s in enumerate(shares, start=1))
         lines.append(f"share of the explained variance by {text}")
+    if facts.reason:
+        lines.append(f"the {facts.engine} engine was chosen because {facts.reason}")
     warnings = [*model.schema.notes, *facts.notes, *facts.at_bound]
     if not facts.converged:
         warnings.append("the optimiser stopped at its iteration limit; raise max_iter")

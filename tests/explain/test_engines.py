@@ -80,7 +80,9 @@ def test_every_plot() -> None:
 
 def test_models_that_were_edited() -> None:
     table = frame(30)
-    edited = fitted().edit(scale={"a": 0.5}, drop=[("a", "b")], monotone={"b": "increasing"})
+    edited = fitted().edit(
+        scale={"a": 0.5}, drop=[("a", "b")], monotone={"b": "increasing"}, interactions=False
+    )
     found = edited.explain(table)
     for kind in ("terms", "features"):
         np.testing.assert_allclose(

@@ -316,8 +316,10 @@ def test_every_entry_of_the_json_is_needed(path: Path, parts: tuple[Json, Tensor
             write(path, description, parts[1])
             if must_load_or_be_refused(path):
                 missed.append(at)
-    # A setting that an old file does not know has its default.
-    assert {at[0] for at in missed} == {"settings", "written_by"}
+    # A setting or a fact that an old file does not know has its default.
+    assert {at[0] for at in missed} == {"settings", "written_by", "facts"}
+    facts = {at[1] for at in missed if at[0] == "facts"}
+    assert facts == {"n_columns", "reason"}
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_nothing_diverges(kind: str) -> None:
     assert torch.isfinite(variance).all()
     if kind == "separable":
         right = (mean > 0) == (p.observations.y > 0)
-        assert float(right.double().mean()) > 0.95
+        assert float(right.double().mean()) > 0.9
 
 
 def test_after_a_fall_it_goes_back_with_half_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,9 @@ class PairBlocks:
             count = rows.stop - first
             double = torch.full((count, m - first), 2.0, dtype=x.dtype, device=x.device)
             double[:, :count] = 1.0
-            matrices = torch.stack([p.matrix(rows, columns) for p in points])
+            # A model without features has anchors all the same.
+            empty = x.new_zeros((0, count, m - first))
+            matrices = torch.stack([p.matrix(rows, columns) for p in points]) if points else empty
             precision = None
             if self._with_precision:
                 products = [p.whitener[:, rows].T @ p.whitener[:, columns] for p in all_of_them]
