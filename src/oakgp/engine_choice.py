@@ -100,10 +100,12 @@ def _check_forced(engine: str, max_order: int | None, plain: bool) -> None:
         )
 
 
-def choose_by_probe(learner: Learner[Regression], device: str, max_order: int | None) -> Choice:
-    """Return the engine for many rows: a short exact fit of a few tells how deep they run."""
+def choose_by_probe(
+    learner: Learner[Regression], n: int, device: str, max_order: int | None
+) -> Choice:
+    """Return the engine for n rows, which are many: a short exact fit of a few tells how deep."""
     engine = learner.engine
-    n, d = engine.n, engine.space.kernel.n_features
+    d = engine.space.kernel.n_features
     if max_order is not None or d <= MAX_ORDER or d > _PROBE_FEATURES or n > _DEEP_ROWS:
         return Choice("basis", f"{n:,} rows are many")
     schedule = replace(
@@ -126,6 +128,6 @@ def choose_by_probe(learner: Learner[Regression], device: str, max_order: int | 
             f"{rows.n} rows found lies in orders up to {MAX_ORDER}",
         )
     why = f"{100 * deep:.0f}% of the variance that a probe found lies in orders above {MAX_ORDER}"
-    if device == "cuda" and n <= _DEVICE_EXACT_ROWS:
+    if device == "cuda" and engine.n <= _DEVICE_EXACT_ROWS:
         return Choice("exact", why + ", and the GPU holds all rows", deep=True)
     return Choice("sparse", why, deep=True)
