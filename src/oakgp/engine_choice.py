@@ -82,6 +82,8 @@ def choose_by_size(
         return Choice("sparse", f"max_order={max_order} is more than the basis engine has")
     if n <= (_KERNEL_ROWS if gaussian else _KERNEL_ROWS_OTHER):
         return Choice("sparse", f"{n:,} rows are few enough for all orders at once")
+    if not gaussian or n > _DEEP_ROWS:
+        return Choice("basis", f"{n:,} rows are many")
     return None
 
 
@@ -106,7 +108,7 @@ def choose_by_probe(
     """Return the engine for n rows, which are many: a short exact fit of a few tells how deep."""
     engine = learner.engine
     d = engine.space.kernel.n_features
-    if max_order is not None or d <= MAX_ORDER or d > _PROBE_FEATURES or n > _DEEP_ROWS:
+    if max_order is not None or d <= MAX_ORDER or d > _PROBE_FEATURES:
         return Choice("basis", f"{n:,} rows are many")
     schedule = replace(
         learner.schedule,

@@ -67,6 +67,15 @@ def factors_times(factors: Sequence[Tensor], matrix: Tensor) -> Tensor:
     return times_factors(matrix.T.contiguous(), factors).T
 
 
+def on_device(matrices: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Return small matrices on another device, all in one transfer."""
+    if not matrices or matrices[0].device == device:
+        return list(matrices)
+    flat = torch.cat([m.reshape(-1) for m in matrices]).to(device)
+    parts = flat.split([m.numel() for m in matrices])
+    return [part.view(m.shape) for part, m in zip(parts, matrices, strict=True)]
+
+
 class Solution:
     """A basis regression solved for one prior and one noise variance.
 
@@ -129,28 +138,31 @@ class Solution:
         fitted = data.gram @ mean
         v = (data.moment - fitted) / noise
         explained = torch.linalg.solve_triangular(self.factor, self.right.T, upper=False)
-        by_blocks, effective = [], 0.0
+        by_blocks, effective = [], v.new_zeros(())
         for span, factor in zip(spans_of(self.factors), self.factors, strict=True):
             part = explained[:, span]
             h = (data.gram[span, span] - part.T @ part / noise) / noise
             by_blocks.append(0.5 * (torch.outer(v[span], v[span]) - h))
-            effective += float((h * (factor @ factor.T)).sum())
-        residual = float(data.square - 2.0 * (data.moment @ mean) + mean @ fitted)
-        by_noise = -0.5 * ((float(data.weight) - effective) / noise - residual / noise**2)
-        return by_noise, by_blocks
+            effective = effective + (h * (factor @ factor.T)).sum()
+        residual = data.square - 2.0 * (data.moment @ mean) + mean @ fitted
+        by_noise = -0.5 * ((data.weight - effective) / noise - residual / noise**2)
+        return float(by_noise), by_blocks
 
 
 class _LogEvidence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, data: Statistics, noise: Tensor, *blocks: Tensor) -> Tensor:
-        ctx.solution = Solution(data, block_factors(blocks), float(noise))
-        solution: Solution = ctx.solution
-        return solution.log_evidence
+        # What is small stays where it is: a GPU takes longer to begin with it than a CPU to end.
+        factors = on_device(block_factors(blocks), data.gram.device)
+        ctx.solution = Solution(data, factors, float(noise))
+        value: Tensor = ctx.solution.log_evidence
+        return value.to(noise)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         by_noise, by_blocks = ctx.solution.gradients()
         (grad,) = grads
+        by_blocks = on_device(by_blocks, grad.device)
         return (None, grad * by_noise, *(grad * g for g in by_blocks))
 
 

@@ -141,6 +141,8 @@ class BasisLayout:
 
     def to(self, device: torch.device | str) -> BasisLayout:
         """Return the same layout with its tables on another device."""
+        if all(basis.table.device == torch.device(device) for basis in self.bases):
+            return self
         return BasisLayout(tuple(basis.to(device) for basis in self.bases), self.blocks)
 
 

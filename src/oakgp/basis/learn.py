@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oakgp.basis.evidence import Solution, block_factors, log_evidence, spans_of
+from oakgp.basis.evidence import Solution, block_factors, log_evidence, on_device, spans_of
 from oakgp.basis.layout import BasisLayout
 from oakgp.basis.passes import GramSum, moments
 from oakgp.basis.prior import BasisParameters, BasisSpace, prior_blocks
@@ -130,7 +130,7 @@ def _key(layout: BasisLayout, working: Working, weights: Tensor) -> bytes:
     """Return bytes that differ for other columns, other weights or another likelihood."""
     tensors = [weights]
     if isinstance(working, LikelihoodWorking):
-        tensors += [working.levels, working.parameters]
+        tensors += [working.levels, working.parameters, torch.tensor(working.bounding)]
     columns = repr((layout.terms, layout.factors.tolist())).encode()
     return b"".join([columns, *(t.detach().cpu().numpy().tobytes() for t in tensors)])
 
@@ -147,11 +147,11 @@ def solve(
 
 def prior_factors(layout: BasisLayout, parameters: Sequence[BasisParameters]) -> list[list[Tensor]]:
     """Return the factors of each latent function's prior; made once where they are shared."""
-    device = _device(layout)
+    device, home = _device(layout), layout.to("cpu")
     made: dict[int, list[Tensor]] = {}
     for p in parameters:
         if id(p) not in made:
-            made[id(p)] = block_factors(prior_blocks(layout, p.to(device)))
+            made[id(p)] = on_device(block_factors(prior_blocks(home, p)), device)
     return [made[id(p)] for p in parameters]
 
 
@@ -173,13 +173,13 @@ def learn(
     groups = [list(range(len(data)))] if shared else [[k] for k in range(len(data))]
     found: list[BasisParameters] = list(start)
     total, evaluations, converged = 0.0, 0, True
+    home = layout.to("cpu")
     for group in groups:
         members = [data[k] for k in group]
-        device = members[0].gram.device
 
         def objective(theta: Tensor, members: list[Statistics] = members) -> Tensor:
             parameters = space.unpack(theta)
-            blocks = prior_blocks(layout, parameters)
+            blocks = prior_blocks(home, parameters)
             value = space.log_prior(parameters)
             for one in members:
                 value = value + log_evidence(one, parameters.noise, blocks)
@@ -191,13 +191,12 @@ def learn(
             space.limits(),
             max_iter=max_iter,
             tolerance=tolerance,
-            device=device,
         )
         # Sums of the same rows in another order differ by rounding, which an optimiser amplifies.
         # A step of 0.001 of a logarithm is nothing to the evidence, and such noise is lost in it.
         low, high = np.array(space.limits()).T
         theta = np.clip(np.round(optimum.theta, 3), low, high)
-        learned = space.unpack(torch.tensor(theta, device=device)).detach()
+        learned = space.unpack(torch.tensor(theta)).detach()
         for k in group:
             found[k] = learned
         total -= optimum.value

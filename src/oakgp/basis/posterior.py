@@ -174,7 +174,7 @@ def _prior_diagonal(
     """Return k~_i(x, x) as the basis has it; 1 for what training never had."""
     basis = layout.bases[i]
     values = basis.values(x)[: basis.n_smooth]
-    prior = basis.prior(parameters.lengthscales[i])
+    prior = basis.prior(parameters.lengthscales[i].to(x.device))
     own = torch.einsum("an,ab,bn->n", values, prior, values)
     return torch.where(unknown, torch.ones_like(own), own)
 
