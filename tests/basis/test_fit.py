@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,20 +160,10 @@ def test_noise_that_varies_is_found() -> None:
     sd = 0.1 * np.exp(1.5 * x[:, 1])
     y = np.sin(3 * x[:, 0]) + sd * rng.standard_normal(800)
     model = regressor(likelihood="heteroscedastic_gaussian", max_order=1).fit(x, y)
-    low, high = (
-        model.predict_interval(x, level=0.9)
-        if _takes_level(model)
-        else (model.predict_interval(x).T)
-    )
+    low, high = model.predict_interval(x, 0.9).T
     inside = (y > low) & (y < high)
     assert inside.mean() == pytest.approx(0.9, abs=0.06)
     assert np.corrcoef(np.log(high - low), np.log(sd))[0, 1] > 0.9
-
-
-def _takes_level(model: Any) -> bool:
-    import inspect
-
-    return "level" in inspect.signature(model.predict_interval).parameters
 
 
 def test_outliers_do_not_bend_a_student_t() -> None:
