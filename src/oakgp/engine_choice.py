@@ -76,10 +76,11 @@ def choose_by_size(
         return Choice(engine, "it was asked for")
     if n <= schedule.exact_rows:
         return Choice("exact", f"{n:,} rows are few enough for an exact solution")
+    inducing = "sparse" if gaussian or n <= schedule.full_batch_rows else "stochastic"
     if not plain:
-        return Choice("sparse", "the basis engine has the orthogonal additive kernel only")
+        return Choice(inducing, "the basis engine has the orthogonal additive kernel only")
     if max_order is not None and max_order > MAX_ORDER:
-        return Choice("sparse", f"max_order={max_order} is more than the basis engine has")
+        return Choice(inducing, f"max_order={max_order} is more than the basis engine has")
     if n <= (_KERNEL_ROWS if gaussian else _KERNEL_ROWS_OTHER):
         return Choice("sparse", f"{n:,} rows are few enough for all orders at once")
     if not gaussian or n > _DEEP_ROWS:
