@@ -74,15 +74,15 @@ def choose_by_size(
     if engine != "auto":
         _check_forced(engine, max_order, plain)
         return Choice(engine, "it was asked for")
-    kernel = "sparse" if gaussian or n <= schedule.full_batch_rows else "stochastic"
     if n <= schedule.exact_rows:
         return Choice("exact", f"{n:,} rows are few enough for an exact solution")
+    inducing = "sparse" if gaussian or n <= schedule.full_batch_rows else "stochastic"
     if not plain:
-        return Choice(kernel, "the basis engine has the orthogonal additive kernel only")
+        return Choice(inducing, "the basis engine has the orthogonal additive kernel only")
     if max_order is not None and max_order > MAX_ORDER:
-        return Choice(kernel, f"max_order={max_order} is more than the basis engine has")
+        return Choice(inducing, f"max_order={max_order} is more than the basis engine has")
     if n <= (_KERNEL_ROWS if gaussian else _KERNEL_ROWS_OTHER):
-        return Choice(kernel, f"{n:,} rows are few enough for all orders at once")
+        return Choice(inducing, f"{n:,} rows are few enough for all orders at once")
     if not gaussian or n > _DEEP_ROWS:
         return Choice("basis", f"{n:,} rows are many")
     return None
@@ -103,10 +103,12 @@ def _check_forced(engine: str, max_order: int | None, plain: bool) -> None:
         )
 
 
-def choose_by_probe(learner: Learner[Regression], device: str, max_order: int | None) -> Choice:
-    """Return the engine for many rows: a short exact fit of a few tells how deep they run."""
+def choose_by_probe(
+    learner: Learner[Regression], n: int, device: str, max_order: int | None
+) -> Choice:
+    """Return the engine for n rows, which are many: a short exact fit of a few tells how deep."""
     engine = learner.engine
-    n, d = engine.n, engine.space.kernel.n_features
+    d = engine.space.kernel.n_features
     if max_order is not None or d <= MAX_ORDER or d > _PROBE_FEATURES:
         return Choice("basis", f"{n:,} rows are many")
     schedule = replace(
@@ -129,6 +131,6 @@ def choose_by_probe(learner: Learner[Regression], device: str, max_order: int | 
             f"{rows.n} rows found lies in orders up to {MAX_ORDER}",
         )
     why = f"{100 * deep:.0f}% of the variance that a probe found lies in orders above {MAX_ORDER}"
-    if device == "cuda" and n <= _DEVICE_EXACT_ROWS:
+    if device == "cuda" and engine.n <= _DEVICE_EXACT_ROWS:
         return Choice("exact", why + ", and the GPU holds all rows", deep=True)
     return Choice("sparse", why, deep=True)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from oakgp.basis.fit import BasisFit
+from oakgp.basis.prior import Bounds as BasisBounds
 from oakgp.inference.engines import Engine
 from oakgp.inference.learn import Learned
 from oakgp.inference.space import ParameterSpace
@@ -107,7 +108,8 @@ def basis_facts(
         Transform, names of the features, training rows, wall time, why this engine.
     """
     notes = _correlations(x, names)
-    if bool((y == y[0]).all()):
+    constant = bool((y == y[0]).all())
+    if constant:
         notes.append("y is the same in every row, so there is nothing to learn")
     if fit.sampled < n_rows:
         notes.append(
@@ -116,6 +118,8 @@ def basis_facts(
     at_bound: list[str] = []
     if likelihood is not None and likelihood_parameters is not None:
         at_bound += _likelihood_at_bound(likelihood, likelihood_parameters)
+    elif not constant:
+        at_bound += _noise_at_bound(fit.posteriors[0].noise, BasisBounds().noise)
     return Facts(
         engine="basis",
         n_rows=n_rows,
@@ -144,13 +148,16 @@ def _at_bound(parameters: Parameters, space: ParameterSpace, names: list[str]) -
             found.append(f"the lengthscale of {names[i]} is at its lower bound (very rough)")
     if not space.learn_noise:
         return found
-    low, high = space.bounds.noise
-    noise = float(parameters.noise)
+    return found + _noise_at_bound(float(parameters.noise), space.bounds.noise)
+
+
+def _noise_at_bound(noise: float, bounds: tuple[float, float]) -> list[str]:
+    low, high = bounds
     if noise <= low * 1.001:
-        found.append("the noise is at its lower bound: the data are interpolated")
+        return ["the noise is at its lower bound: the data are interpolated"]
     if noise >= high * 0.999:
-        found.append("the noise is at its upper bound: no signal was found")
-    return found
+        return ["the noise is at its upper bound: no signal was found"]
+    return []
 
 
 def _likelihood_at_bound(likelihood: Likelihood, parameters: Tensor) -> list[str]:

@@ -312,9 +312,9 @@ def _probed(task: _Task) -> Choice:
     if problem.likelihood is not None:
         return Choice("basis", f"{task.n_rows:,} rows are many")
     columns = task.columns(task.flows[0])
-    deep = replace(options, max_order=min(len(columns), DEEPEST))
+    deep = replace(options, max_order=max(1, min(len(columns), DEEPEST)))
     learner = _learner(columns, transform(columns, task.encoded), problem, deep)
-    return choose_by_probe(learner, options.torch_device, options.max_order)
+    return choose_by_probe(learner, task.n_rows, options.torch_device, options.max_order)
 
 
 def _basis_model(task: _Task, choice: Choice) -> Model:

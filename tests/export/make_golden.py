@@ -1,19 +1,25 @@
-"""Write a golden model file and what it must answer: once for each version of the format.
+"""Write golden model files and what they must answer: once for each version of the format.
+
+One is of the kernel engine, one of the basis engine.
 
 Run `python tests/export/make_golden.py` with the release that writes the version for the first
-time, and commit both files. They are never made again: that later releases read them is the point.
+time, and commit all files. They are never made again: that later releases read them is the point.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
 from oakgp import OAKRegressor
+from oakgp.basis.fit import BasisSchedule
+from oakgp.basis.selection import Budget
 from oakgp.export.archive import VERSION
 from oakgp.kernels import Periodic
 
@@ -61,6 +67,28 @@ def model() -> OAKRegressor:
     return estimator.fit(frame, response(frame, seed=1)).truncate(n_terms=6)
 
 
+def basis_model() -> OAKRegressor:
+    """The basis engine on the same table, with rough functions and terms of all orders."""
+    frame = table(150, seed=0)
+    schedule = BasisSchedule(budget=Budget(columns=60, main=4, rough=6, pair=4, triple=4))
+    estimator = OAKRegressor(
+        engine="basis",
+        kernel={"hour": Periodic(period=24.0), "income": "matern52"},
+        measure={"income": "gaussian_mixture", "age": "uniform"},
+        flow={"income": "sinh_arcsinh", "age": "none"},
+        forced_terms=[("area", "heat"), ("age", "income", "hour")],
+        interactions=4,
+        max_iter=40,
+    )
+    y = response(frame, seed=1) + 2.0 * (frame["age"] > 30.0).to_numpy()
+    with patch.object(BasisSchedule, "within", lambda self, max_iter: schedule):
+        return estimator.fit(frame, y)
+
+
+#: Models by what their files are called after the version.
+MODELS = {"": model, "_basis": basis_model}
+
+
 def answers(estimator: OAKRegressor, rows: pd.DataFrame) -> dict[str, Any]:
     mean, sd = estimator.predict(rows, return_std=True)
     sobol = estimator.sobol_
@@ -72,7 +100,7 @@ def answers(estimator: OAKRegressor, rows: pd.DataFrame) -> dict[str, Any]:
         "features": sobol.features["total"].tolist(),
         "orders": sobol.orders["share"].tolist(),
         "names_out": estimator.get_feature_names_out().tolist(),
-        "dropped_variance": estimator.dropped_variance_,
+        "dropped_variance": getattr(estimator, "dropped_variance_", None) or 0.0,
     }
 
 
@@ -86,15 +114,18 @@ def rows() -> pd.DataFrame:
 
 
 def main() -> None:
-    path = FOLDER / f"v{VERSION}.oakgp"
-    if path.exists():
-        raise SystemExit(f"{path} exists: a golden file is never made again")
     FOLDER.mkdir(exist_ok=True)
-    estimator, asked = model(), rows()
-    estimator.save(path)
-    columns = asked.astype(object).where(asked.notna(), None).to_dict("list")
-    expected = {"rows": columns, "terms": TERMS, **answers(estimator, asked)}
-    path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
+    for name, make in MODELS.items():
+        path = FOLDER / f"v{VERSION}{name}.oakgp"
+        if path.exists():
+            sys.stderr.write(f"{path} exists: a golden file is never made again\n")
+            continue
+        estimator, asked = make(), rows()
+        estimator.save(path)
+        columns = asked.astype(object).where(asked.notna(), None).to_dict("list")
+        expected = {"rows": columns, "terms": TERMS, **answers(estimator, asked)}
+        text = json.dumps(expected, indent=1) + "\n"
+        path.with_suffix(".json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,8 @@ class Solution:
     def root(self) -> Tensor:
         """R ``[F, F]`` with R^T R the posterior covariance of the weights: R = C^-1 L^T."""
         eye = torch.block_diag(*[factor.T for factor in self.factors])
-        root: Tensor = torch.linalg.solve_triangular(self.factor, eye, upper=False)
+        root: Tensor = torch.linalg.solve_triangular(self.factor, eye, upper=False).contiguous()
+        # Contiguous, as a file gives it back: then products are the same to the bit.
         return root
 
     def gradients(self) -> tuple[float, list[Tensor]]:

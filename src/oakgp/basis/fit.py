@@ -244,13 +244,16 @@ class BasisFitter:
     def _finish(self, source: RowSource, state: State, sampled: int) -> BasisFit:
         data, density = state.data, 0.0
         if not self.working.linear:
-            data, density = collect(source, state.layout, self.working, state.weights)
+            end = self.working.at_the_end()
+            data, density = collect(source, state.layout, end, state.weights)
         solutions = solve(state.layout, data, state.parameters)
         if self.working.linear:
             evidence = sum(float(s.log_evidence) for s in solutions)
         else:
             evidence = laplace_evidence(density, solutions, state.weights)
         weights = self.working.stepped(state.weights, torch.stack([s.mean for s in solutions]))
+        if isinstance(self.working, LikelihoodWorking) and self.working.bounding:
+            weights = state.weights  # a step by the true curvature might go anywhere
         posteriors = tuple(
             BasisPosterior(
                 state.layout,

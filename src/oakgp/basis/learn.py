@@ -130,7 +130,7 @@ def _key(layout: BasisLayout, working: Working, weights: Tensor) -> bytes:
     """Return bytes that differ for other columns, other weights or another likelihood."""
     tensors = [weights]
     if isinstance(working, LikelihoodWorking):
-        tensors += [working.levels, working.parameters]
+        tensors += [working.levels, working.parameters, torch.tensor(working.bounding)]
     columns = repr((layout.terms, layout.factors.tolist())).encode()
     return b"".join([columns, *(t.detach().cpu().numpy().tobytes() for t in tensors)])
 

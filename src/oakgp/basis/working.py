@@ -52,6 +52,10 @@ class Working(ABC):
     def regressions(self, rows: Rows, latents: Tensor) -> Regressions:
         """Return the regressions around latent values ``[L, n]`` (without level and offset)."""
 
+    def at_the_end(self) -> Working:
+        """Return what makes the regressions that the posterior's covariance is taken from."""
+        return self
+
     @abstractmethod
     def stepped(self, weights: Tensor, target: Tensor) -> Tensor:
         """Return the weights ``[L, F]`` after a step towards the solution of the regressions."""
@@ -82,12 +86,18 @@ class LikelihoodWorking(Working):
         ``[L]`` what the latent functions vary around.
     parameters
         ``[p]`` the likelihood's own.
+    bounding
+        Whether expansions of a density that is not log-concave shall be safe to climb, rather than
+        close: see `_curvature`.
     """
 
     linear = False
 
-    def __init__(self, likelihood: Likelihood, levels: Tensor, parameters: Tensor) -> None:
+    def __init__(
+        self, likelihood: Likelihood, levels: Tensor, parameters: Tensor, bounding: bool = True
+    ) -> None:
         self.likelihood, self.levels, self.parameters = likelihood, levels, parameters
+        self.bounding = bounding and not likelihood.log_concave
         self.n_latents = likelihood.n_latents
         self.shared = likelihood.support == "classes"
 
@@ -103,10 +113,27 @@ class LikelihoodWorking(Working):
         parameters = self.parameters.to(latents)
         slope, second = self.likelihood.derivatives(rows.y, f, parameters)
         density = self.likelihood.log_density(rows.y, f, parameters)
-        curvature = (-second).clamp_min(_LEAST)
+        curvature = self._curvature(rows.y - f, slope, second).clamp_min(_LEAST)
         return Regressions(
             latents + slope / curvature, curvature * rows.w, float((rows.w * density).sum())
         )
+
+    def _curvature(self, gap: Tensor, slope: Tensor, second: Tensor) -> Tensor:
+        """Return minus the second derivative, or what goes in its place where that may be negative.
+
+        A row far from f has next to no curvature under heavy tails, or a negative one, and its
+        expansion says nothing of where to go. The parabola with the slope at f and its peak at the
+        response, z = y, lies below such a density: going to its peak never goes down.
+        """
+        if not self.bounding:
+            return -second
+        if self.likelihood.support != "real" or self.n_latents > 1:
+            return second.abs()
+        return torch.where(gap.abs() > 1e-9, slope / gap, -second)
+
+    def at_the_end(self) -> LikelihoodWorking:
+        """Return the same with true curvatures: bounds would claim to know too much."""
+        return LikelihoodWorking(self.likelihood, self.levels, self.parameters, bounding=False)
 
     def stepped(self, weights: Tensor, target: Tensor) -> Tensor:
         """Return the solution, for one latent function; half the way to it, for several.
