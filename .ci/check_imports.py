@@ -15,7 +15,21 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-OPTIONAL = {"matplotlib", "pandas", "polars", "pyarrow", "dask", "plotly"}
+OPTIONAL = {
+    "dask",
+    "distributed",
+    "duckdb",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "plotly",
+    "polars",
+    "psycopg",
+    "pyarrow",
+    "rich",
+    "shap",
+    "typer",
+}
 
 
 class Absent(MetaPathFinder):

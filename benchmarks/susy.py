@@ -1,9 +1,9 @@
 """SUSY's shape at full size: five million rows, eight features, two classes.
 
-The real file (``--data SUSY.csv.gz``) serves those who have it. Else rows are made of the 21 thousand
-real ones in the data folder: drawn with replacement, each value moved by a twentieth of its
-deviation, with labels drawn from the probabilities of a model fitted to the real rows. What can be
-attained is then known: the score of these probabilities.
+The real file (``--data SUSY.csv.gz``) serves those who have it. Else rows are made of the 21
+thousand real ones in the data folder: drawn with replacement, each value moved by a twentieth of
+its deviation, with labels drawn from the probabilities of a model fitted to the real rows. What can
+be attained is then known: the score of these probabilities.
 
     python -m benchmarks.susy --rows 5000000 --device cuda
 """
