@@ -153,7 +153,7 @@ def test_auto_fits_many_rows_by_the_basis(columns: int) -> None:
     assert model.model_.facts.engine == "basis"
     verdict = str(model.verdict_)
     assert "basis engine with" in verdict
-    assert "engine chosen because 60 rows are many" in verdict
+    assert "engine was chosen because 60 rows are many" in verdict
     assert np.isfinite(model.predict(x)).all()
     counts = OAKRegressor(max_iter=4, flow="none", likelihood="poisson").fit(x, np.arange(60) % 4)
     assert counts.model_.facts.engine == "basis"

@@ -39,7 +39,7 @@ def test_the_verdict_says_what_was_done() -> None:
     columns, terms = model.model_.posterior.layout.size, len(model.model_.posterior.layout.terms)
     assert f"200 rows, 4 features, {terms - 1} terms up to order 2; basis engine with" in text
     assert f"basis engine with {columns} columns, flow normal_score" in text
-    assert "engine chosen because it was asked for" in text
+    assert "the basis engine was chosen because it was asked for" in text
     assert "converged after" in text
     assert "of the variance is signal" in text
     assert model.verdict_.converged

@@ -29,6 +29,10 @@ from oakgp.kernels.constrained import Feature
 from oakgp.kernels.terms import Term
 from oakgp.progress import step
 
+_MANY = 3000  # candidates; more are screened on fewer rows
+_ROWS_FOR_MANY = 5000
+_SHORTLIST = 500  # pairs that are screened again
+
 
 @dataclass(frozen=True)
 class BasisSchedule:
@@ -137,6 +141,7 @@ class BasisFitter:
         self.allowed, self.forced, self.max_order = allowed, tuple(forced), max_order
         self.seed, self.device = seed, device
         self.screened = 0
+        self._pair_gains: dict[Term, float] = {}
         self.bases = tuple(
             feature_basis(
                 f, schedule.reference, schedule.budget.main, schedule.budget.rough, device
@@ -200,12 +205,14 @@ class BasisFitter:
 
     def _screen(self, few: Rows, state: State) -> Screen:
         """Return the gains of candidates on the residual, summed over latent functions."""
-        rows = InMemory(few).sample(self.schedule.screen_rows, self.seed + 1)
-        latents = moments(state.layout, rows.x, state.weights, None)[0]
-        made = self.working.regressions(rows, latents)
-        share = few.n / rows.n
 
         def screen(blocks: Sequence[TermColumns]) -> Tensor:
+            # What is most of the work grows with both numbers.
+            most = self.schedule.screen_rows if len(blocks) <= _MANY else _ROWS_FOR_MANY
+            rows = InMemory(few).sample(most, self.seed + 1)
+            latents = moments(state.layout, rows.x, state.weights, None)[0]
+            made = self.working.regressions(rows, latents)
+            share = few.n / rows.n
             self.screened += len(blocks)
             total = torch.zeros(len(blocks), dtype=torch.float64)
             for k, parameters in enumerate(state.parameters):
@@ -218,9 +225,24 @@ class BasisFitter:
                     float(parameters.noise),
                     self.unit,
                 )
+            pairs = zip(blocks, total.tolist(), strict=True)
+            for block, gain in pairs:
+                if len(block.term) == 2:
+                    self._pair_gains.setdefault(block.term, gain)
             return total
 
         return screen
+
+    def _promising(self) -> Callable[[Term], bool]:
+        """Return which terms later screens look at: of very many pairs, those that led the first.
+
+        A pair that is far behind on the residual of the main effects is not looked at again.
+        """
+        if len(self._pair_gains) <= _SHORTLIST:
+            return self.allowed
+        leading = sorted(self._pair_gains, key=lambda u: -self._pair_gains[u])[:_SHORTLIST]
+        chosen = set(leading)
+        return lambda u: self.allowed(u) and (len(u) != 2 or u in chosen)
 
     def _refined(self, few: Rows, state: State) -> BasisLayout:
         squares = (state.weights**2).mean(dim=0).cpu()
@@ -234,7 +256,7 @@ class BasisFitter:
             layout,
             shares,
             tails,
-            self.allowed,
+            self._promising(),
             self.forced,
             screen,
             self.schedule.budget,

@@ -57,8 +57,8 @@ class Editable:
             Why, for the record.
         X_test, y_test : table and array, optional
             Held-out rows, to say what the change costs.
-        exposure, offset : array, optional
-            Of these rows.
+        **given : array
+            ``exposure=`` or ``offset=`` of these rows.
 
         Returns
         -------

@@ -267,8 +267,6 @@ class Learner(Generic[E]):
             with step("learning from minibatches"):
                 return self._finish_stochastic(run.optimum, n_inducing)
         with step("learning with inducing points"):
-            if engine == "stochastic":
-                return self._finish_stochastic(run.optimum, n_inducing)
             return self._finish_sparse(run.optimum, n_inducing)
 
     def _engine(self) -> str:
