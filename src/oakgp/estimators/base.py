@@ -28,6 +28,7 @@ from oakgp.estimators.callbacks import CallbackSupportMixin, reports_tasks
 from oakgp.estimators.edited import Editable
 from oakgp.estimators.explained import Explained
 from oakgp.estimators.streams import FitsStreams
+from oakgp.estimators.updates import Updatable
 from oakgp.fitting import Options, fit_model
 from oakgp.inference.learn import Schedule
 from oakgp.kernels import RadialKernel
@@ -53,7 +54,13 @@ _THRESHOLD = 0.01  # share of the variance below which a term is dropped by defa
 
 
 class BaseOAK(
-    CallbackSupportMixin, FitsStreams, Explained, Editable, TransformerMixin, BaseEstimator
+    CallbackSupportMixin,
+    FitsStreams,
+    Explained,
+    Editable,
+    Updatable,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Settings and explanations of all estimators; not for use by itself.
 

@@ -241,6 +241,24 @@ class OAKClassifier(ClassifierMixin, BaseOAK):
         self.classes_ = classes
         return self
 
+    def _new_rows(
+        self, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]
+    ) -> tuple[Array, Array, Array]:
+        if given:
+            raise TypeError(f"a classifier's update has no argument {next(iter(given))!r}")
+        self._fitted()
+        labels = read_labels(y)
+        weights = self._checked_weights(X, labels, sample_weight)
+        codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+        new = self.classes_[codes] != labels
+        if new.any():
+            known = ", ".join(map(repr, self.classes_.tolist()))
+            raise ValueError(
+                f"y holds the class {labels[new].tolist()[0]!r}, which the model does not have; "
+                f"it has {known}"
+            )
+        return codes.astype(np.float64), weights, np.zeros(len(labels))
+
     _target_type: TargetType = "label"
 
     def _check_roles(self, exposure: Any, offset: Any) -> None:

@@ -259,6 +259,23 @@ class OAKRegressor(RegressorMixin, BaseOAK):
         likelihood = self._likelihood()
         return None if likelihood is None else likelihood.check
 
+    def _new_rows(
+        self, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]
+    ) -> tuple[Array, Array, Array]:
+        model, target = self._fitted(), read_response(y)
+        weights = self._checked_weights(X, target, sample_weight)
+        unknown = sorted(set(given) - {"exposure", "offset"})
+        if unknown:
+            raise TypeError(f"unknown argument {unknown[0]!r}; exposure= and offset= are known")
+        shift = self._offset(len(target), given.get("exposure"), given.get("offset"))
+        offset = np.zeros(len(target)) if shift is None else shift
+        if model.response is None:
+            return (target - offset - model.center) / model.scale, weights, np.zeros(len(target))
+        model.response.likelihood.check(target[weights > 0])
+        if model.response.shifts:
+            target, offset = target - offset, np.zeros(len(target))
+        return (target - model.response.center) / model.response.scale, weights, offset
+
     def _offset(self, n: int, exposure: Any, offset: Any) -> Array | None:
         """Return offset + log exposure, ``[n]``; None when neither is given."""
         likelihood = LIKELIHOODS[self.likelihood]
