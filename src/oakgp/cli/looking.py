@@ -31,6 +31,11 @@ def summary(estimator: Any, path: str) -> dict[str, Any]:
     }
 
 
+_TERMS = ("term", "order", "share", "low", "high", "sd")
+_FEATURES = ("feature", "total", "total_low", "total_high", "first_order")
+_ORDERS = ("order", "share", "low", "high")
+
+
 def show(
     model: Annotated[str, typer.Argument(help="Model file.")],
     terms: Annotated[int, typer.Option(help="Terms to list.")] = 20,
@@ -59,12 +64,13 @@ def show(
     screen.out.print(str(estimator.verdict_), markup=False, highlight=False)
     if sobol is None:
         return
-    for title, table, most in (
-        ("Terms", sobol.terms, terms),
-        ("Features", sobol.features, 30),
-        ("Orders", sobol.orders, 10),
+    for title, table, names, most in (
+        ("Terms", sobol.terms, _TERMS, terms),
+        ("Features", sobol.features, _FEATURES, 30),
+        ("Orders", sobol.orders, _ORDERS, 10),
     ):
-        columns = table.to_dict()
+        # What fits a terminal; --json has all columns.
+        columns = {name: table.to_dict()[name] for name in names}
         bar = next((n for n in ("share", "total") if n in columns), None)
         screen.out.print()
         screen.show_table(title, columns, bar, most)

@@ -80,4 +80,4 @@ def show_table(
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.3g}" if isinstance(value, (float, np.floating)) else str(value)
