@@ -89,8 +89,6 @@ class BasisFit:
         rows were expanded.
     jitter
         Relative jitter of the last factorisation.
-    screened
-        How many interactions were screened.
     """
 
     posteriors: tuple[BasisPosterior, ...]
@@ -98,7 +96,6 @@ class BasisFit:
     sampled: int
     log_evidence: float
     jitter: float
-    screened: int
 
 
 class BasisFitter:
@@ -140,7 +137,6 @@ class BasisFitter:
         self.working, self.schedule, self.unit = working, schedule, unit
         self.allowed, self.forced, self.max_order = allowed, tuple(forced), max_order
         self.seed, self.device = seed, device
-        self.screened = 0
         self._pair_gains: dict[Term, float] = {}
         self.bases = tuple(
             feature_basis(
@@ -213,7 +209,6 @@ class BasisFitter:
             latents = moments(state.layout, rows.x, state.weights, None)[0]
             made = self.working.regressions(rows, latents)
             share = few.n / rows.n
-            self.screened += len(blocks)
             total = torch.zeros(len(blocks), dtype=torch.float64)
             for k, parameters in enumerate(state.parameters):
                 total = total + gains(
@@ -225,8 +220,7 @@ class BasisFitter:
                     float(parameters.noise),
                     self.unit,
                 )
-            pairs = zip(blocks, total.tolist(), strict=True)
-            for block, gain in pairs:
+            for block, gain in zip(blocks, total.tolist(), strict=True):
                 if len(block.term) == 2:
                     self._pair_gains.setdefault(block.term, gain)
             return total
@@ -287,7 +281,7 @@ class BasisFitter:
             for parameters, mean, solution in zip(state.parameters, weights, solutions, strict=True)
         )
         jitter = max(s.jitter for s in solutions)
-        return BasisFit(posteriors, state, sampled, evidence, jitter, self.screened)
+        return BasisFit(posteriors, state, sampled, evidence, jitter)
 
 
 def _same(left: BasisLayout, right: BasisLayout) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from oakgp.basis.functions import FeatureBasis
-from oakgp.kernels.terms import Term
+from oakgp.kernels.terms import Block, Term, TermSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +100,11 @@ class BasisLayout:
     def terms(self) -> tuple[Term, ...]:
         """The terms in the order of their columns, the constant first."""
         return ((), *(block.term for block in self.blocks))
+
+    @cached_property
+    def term_set(self) -> TermSet:
+        """The terms as other engines list theirs."""
+        return TermSet(self.n_features, tuple(Block(u, (), len(u)) for u in self.terms))
 
     @cached_property
     def slices(self) -> dict[Term, slice]:

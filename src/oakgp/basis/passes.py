@@ -17,13 +17,12 @@ import numpy as np
 import torch
 from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from oakgp.basis import loops
 from oakgp.basis.layout import BasisLayout, design, weighted_design
 from oakgp.basis.statistics import Statistics
-from oakgp.ops.threads import run_chunks
+from oakgp.ops.threads import one_blas_thread, run_chunks
 
 Array = NDArray[np.float64]
 
@@ -39,11 +38,6 @@ def _dsyrk() -> Callable[..., None]:
     address = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
     function: Callable[..., None] = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10)(address)
     return function
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(internal_api="openblas")
 
 
 def _rank_update(block: Array, count: int, gram: Array) -> None:
@@ -181,7 +175,7 @@ class GramSum:
                 space.block[-1, :count] = weight * responses[begin : begin + count]
                 _rank_update(space.block, count, gram)
 
-        with _blas().limit(limits=1):
+        with one_blas_thread():
             run_chunks(task, len(self._sums))
 
     def _add_on_device(self, x: Tensor, z: Tensor, w: Tensor) -> None:
@@ -277,6 +271,6 @@ def moments(
                 white = factor @ columns
                 lengths[begin : begin + size] = np.einsum("kn,kn->n", white, white)
 
-    with _blas().limit(limits=1):
+    with one_blas_thread():
         run_chunks(task, parts)
     return torch.from_numpy(out), None if lengths is None else torch.from_numpy(lengths)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 from oakgp.basis.layout import BasisLayout, design
 from oakgp.basis.passes import moments
 from oakgp.basis.prior import BasisParameters
-from oakgp.kernels.terms import Block, Term, TermSet
+from oakgp.kernels.terms import Term, TermSet
 from oakgp.posterior.base import Posterior, with_constant
 
 if TYPE_CHECKING:
@@ -52,11 +51,10 @@ class BasisPosterior(Posterior):
     noise: float
     kept: tuple[Term, ...] | None = None
 
-    @cached_property
+    @property
     def terms(self) -> TermSet:
         """The terms of the model, kept or not."""
-        blocks = (Block(u, (), len(u)) for u in self.layout.terms)
-        return TermSet(self.layout.n_features, tuple(blocks))
+        return self.layout.term_set
 
     @property
     def n_features(self) -> int:

@@ -17,7 +17,7 @@ BLOCK = 256
 _SUMS = {"reassoc", "contract"}
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _draw_in(column: Any, tails: Any) -> None:
     """Undo cycles, and draw in the tails; most values are in neither."""
     period, low, low_width, high, high_width = tails
@@ -31,7 +31,7 @@ def _draw_in(column: Any, tails: Any) -> None:
             column[b] = low - low_width * np.log1p((low - v) / low_width)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _place(column: Any, knots: Any, positions: Any, slopes: Any) -> None:
     """Replace values by their positions between 0 and 1; NaN stays."""
     n_knots = knots.shape[0]
@@ -47,7 +47,7 @@ def _place(column: Any, knots: Any, positions: Any, slopes: Any) -> None:
         column[b] = positions[low] + (w - knots[low]) * slopes[low] if v == v else v
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _cell(column: Any, count: int, degree: int, cells: Any, weights: Any) -> None:
     """First coefficient of each position, and the weights of four: cubic B-splines, or lines."""
     for b in range(column.shape[0]):
@@ -71,7 +71,7 @@ def _cell(column: Any, count: int, degree: int, cells: Any, weights: Any) -> Non
             weights[1, b] = weights[2, b] = weights[3, b] = 0.0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _level(column: Any, n_levels: int, cells: Any, weights: Any) -> None:
     for b in range(column.shape[0]):
         v = column[b]
@@ -85,7 +85,7 @@ def _level(column: Any, n_levels: int, cells: Any, weights: Any) -> None:
         weights[1, b] = weights[2, b] = weights[3, b] = 0.0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def locate(
     x: Any,
     scales: Any,
@@ -126,7 +126,7 @@ def locate(
             _cell(x[axes[a, 0]], axes[a, 1], axes[a, 3], cells[a], weights[a])
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_main(values: Any, cells: Any, w: Any, out: Any) -> None:
     for b in range(out.shape[0]):
         c = cells[b]
@@ -138,13 +138,13 @@ def _add_main(values: Any, cells: Any, w: Any, out: Any) -> None:
         )
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_level(values: Any, cells: Any, out: Any) -> None:
     for b in range(out.shape[0]):
         out[b] += values[cells[b]]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_pair(values: Any, stride: int, cells: Any, w: Any, others: Any, v: Any, out: Any) -> None:
     for b in range(out.shape[0]):
         at = cells[b] * stride + others[b]
@@ -158,7 +158,7 @@ def _add_pair(values: Any, stride: int, cells: Any, w: Any, others: Any, v: Any,
         out[b] += total
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_column(
     values: Any, stride: int, cells: Any, w: Any, step: int, others: Any, out: Any
 ) -> None:
@@ -173,7 +173,7 @@ def _add_column(
         )
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def _add_table(
     table: Any, axes: Any, coefficients: Any, cells: Any, weights: Any, out: Any
 ) -> None:
@@ -196,7 +196,7 @@ def _add_table(
         _add_pair(values, stride, cells[i], weights[i], cells[j], weights[j], out)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
 def sums(rows: Any, constant: float, where: Any, tables: Any, coefficients: Any, out: Any) -> None:
     """Constant plus all tables at encoded rows ``[n, d]``.
 
@@ -221,7 +221,7 @@ def sums(rows: Any, constant: float, where: Any, tables: Any, coefficients: Any,
             _add_table(tables[k], axes, coefficients, c, w, total)
 
 
-@njit(nogil=True, cache=True, fastmath=_SUMS)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_SUMS)
 def squared_lengths(
     rows: Any, constant: Any, where: Any, tables: Any, coefficients: Any, out: Any
 ) -> None:
@@ -263,7 +263,7 @@ def squared_lengths(
             out[begin + b] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_SUMS)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=_SUMS)
 def _add_scaled(factor: Any, vector: Any, g: Any) -> None:
     for r in range(g.shape[0]):
         g[r] += factor * vector[r]

@@ -154,8 +154,7 @@ class BasisFormat(EngineFormat):
     @property
     def terms(self) -> TermSet:
         """The terms of the model."""
-        blocks = tuple(Block(u, (), len(u)) for u in self._layout.terms)
-        return TermSet(self._layout.n_features, blocks)
+        return self._layout.term_set
 
     @property
     def orthogonal(self) -> bool:

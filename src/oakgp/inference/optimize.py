@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as scipy_minimize
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from oakgp.inference.cholesky import NotPositiveDefiniteError
+from oakgp.ops.threads import one_blas_thread
 from oakgp.progress import step
 
 Array = NDArray[np.float64]
 
 _PATIENCE = 3  # iterations over which the gain is averaged
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """Return scipy's BLAS; finding it takes some milliseconds."""
-    return ThreadpoolController().select(internal_api="openblas")
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,7 @@ def minimise(
             raise StopIteration
 
     # scipy factorises tiny matrices through threaded BLAS, whose threads then spin in torch's way.
-    with _blas().limit(limits=1), step("optimising", max_iter, "iterations") as progress:
+    with one_blas_thread(), step("optimising", max_iter, "iterations") as progress:
         result = scipy_minimize(
             recall,
             begin,

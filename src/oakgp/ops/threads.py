@@ -11,9 +11,11 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from threading import Lock
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 _FEW_ROWS = 800  # matrices up to this size are factorised faster by one thread than by several
 
@@ -49,6 +51,18 @@ def one_torch_thread() -> Iterator[None]:
 def threads_for(n: int) -> AbstractContextManager[None]:
     """Return `one_torch_thread` for work on matrices of n rows if that is faster, else nothing."""
     return one_torch_thread() if n <= _FEW_ROWS else nullcontext()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return scipy's BLAS; finding it takes some milliseconds."""
+    return ThreadpoolController().select(internal_api="openblas")
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Let scipy's BLAS compute on one thread for a while: its threads spin in others' way."""
+    limit: AbstractContextManager[None] = _blas().limit(limits=1)
+    return limit
 
 
 def run_chunks(task: Callable[[int], None], n_chunks: int) -> None:
